@@ -1,0 +1,285 @@
+"""The store for asyncio: the same methods, awaited. Appends are futures of the sequencer, reads come in
+pages through a few threads, and waiting costs no thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from .append import AppendCondition, AppendRequest, AppendResult, RecordedAppend, check_position
+from .engine import Page, Span, Stats
+from .errors import StoreClosed, StrandlineError
+from .event import SequencedEvent
+from .query import Query
+from .retag import Retag
+from .store import (
+    NEXT_PAGES,
+    Events,
+    EventStore,
+    check_limit,
+    check_query,
+    check_span,
+    connect,
+    first_size,
+    next_page,
+    only,
+)
+
+T = TypeVar("T")
+READ_THREADS = 4
+
+
+class AsyncEventStore:
+    """`EventStore` for asyncio. `read = await store.read(query)`, then `async for event in read`."""
+
+    def __init__(self, store: EventStore) -> None:
+        self.store = store
+        self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="strandline-read")
+
+    async def append(
+        self,
+        events: Events,
+        condition: AppendCondition | None = None,
+        *,
+        stream: str | None = None,
+        unless_exists: Query | None = None,
+    ) -> AppendResult:
+        """See `EventStore.append`. Cancelled, it was written or it was not; to repeat it is safe."""
+        request = self.store.request(AppendRequest(events, condition, stream, unless_exists))
+        return only(await self.store.sequencer.run_async((request,)))
+
+    async def append_many(self, requests: Iterable[AppendRequest]) -> list[AppendResult | StrandlineError]:
+        """See `EventStore.append_many`."""
+        checked = self.store.requests(requests)
+        return await self.store.sequencer.run_async(checked) if checked else []
+
+    async def retag(
+        self,
+        query_or_positions: Query | int | Iterable[int],
+        *,
+        add: Iterable[str] = (),
+        replace: Mapping[str, Iterable[str]] | None = None,
+    ) -> AppendResult:
+        """See `EventStore.retag`."""
+        self.store.check_usable()
+        return only(await self.store.sequencer.run_async((Retag(query_or_positions, add, replace),)))
+
+    def read(
+        self,
+        query: Query | None = None,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        backwards: bool = False,
+        limit: int | None = None,
+    ) -> AsyncRead:
+        """See `EventStore.read`; await it for `read.head`, or iterate at once."""
+        self.store.check_usable()
+        span = check_span(after, until, backwards=backwards)
+        return AsyncRead(self, check_query(query), span, check_limit(limit))
+
+    async def head(self) -> int:
+        """See `EventStore.head`."""
+        return await self.in_thread(self.store.head)
+
+    async def exists(self, query: Query, after: int = 0) -> bool:
+        """See `EventStore.exists`."""
+        return await self.in_thread(self.store.exists, query, after)
+
+    async def count(self, query: Query | None = None) -> int:
+        """See `EventStore.count`."""
+        return await self.in_thread(self.store.count, query)
+
+    async def position_at(self, when: datetime) -> int:
+        """See `EventStore.position_at`."""
+        return await self.in_thread(self.store.position_at, when)
+
+    async def stats(self) -> Stats:
+        """See `EventStore.stats`."""
+        return await self.in_thread(self.store.stats)
+
+    def subscribe(self, query: Query | None = None, *, after: int = 0) -> AsyncSubscription:
+        """See `EventStore.subscribe`: `async for event in store.subscribe(query)`."""
+        self.store.check_usable()
+        return AsyncSubscription(self, check_query(query), check_position(after, "after"))
+
+    def appends(self, after: int = 0) -> AsyncAppends:
+        """See `EventStore.appends`: `async for append in store.appends()`."""
+        self.store.check_usable()
+        return AsyncAppends(self, check_position(after, "after"))
+
+    async def close(self) -> None:
+        """See `EventStore.close`."""
+        await asyncio.to_thread(self.store.close)
+        self._threads.shutdown(wait=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self.store)[1:]}"
+
+    async def in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Run a call that reads in one of the reading threads."""
+        self.store.check_usable()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+
+
+Item = TypeVar("Item")
+
+
+class _Awaitable(Generic[Item]):
+    """Something to iterate over with `async for`, which may be awaited first."""
+
+    async def _begin(self) -> None:
+        """What awaiting it does."""
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        yield from self._begin().__await__()
+        return self
+
+    def __aiter__(self) -> AsyncIterator[Item]:
+        raise NotImplementedError
+
+
+class AsyncRead(_Awaitable[SequencedEvent]):
+    """The events of a read, in pages: iterate over it, as often as you like."""
+
+    def __init__(self, store: AsyncEventStore, query: Query, span: Span, limit: int | None) -> None:
+        self._store = store
+        self._span = span
+        self._limit = limit
+        self._first: Page | None = None
+        self.query = query
+
+    @property
+    def head(self) -> int:
+        """See `Read.head`; known once the read was awaited."""
+        if self._first is None:
+            raise AttributeError("the read has not begun: write `read = await store.read(…)`")
+        return self._first.head
+
+    @property
+    def condition(self) -> AppendCondition:
+        """See `Read.condition`."""
+        return AppendCondition(self.query, after=self.head)
+
+    async def _begin(self) -> None:
+        await self._first_page()
+
+    async def _first_page(self) -> Page:
+        if self._first is None:
+            self._first = await self._page(self._span, first_size(self._limit))
+        return self._first
+
+    async def _page(self, span: Span, size: int) -> Page:
+        return await self._store.in_thread(self._store.store.read_page, self.query, span, size)
+
+    async def __aiter__(self) -> AsyncIterator[SequencedEvent]:
+        page, left = await self._first_page(), self._limit
+        while True:
+            for event in page.events:
+                yield event
+            request = next_page(page, left)
+            if request is None:
+                return
+            span, size, left = request
+            page = await self._page(span, size)
+
+    async def ndjson(self) -> AsyncIterator[bytes]:
+        """See `Read.ndjson`."""
+        async for event in self:
+            yield event.to_line() + b"\n"
+
+
+class AsyncAppends(_Awaitable[RecordedAppend]):
+    """The recorded appends of a log, in pages."""
+
+    def __init__(self, store: AsyncEventStore, after: int) -> None:
+        self._store = store
+        self._after = after
+
+    async def __aiter__(self) -> AsyncIterator[RecordedAppend]:
+        after = self._after
+        while page := await self._store.in_thread(self._store.store.appends_page, after):
+            for append in page:
+                yield append
+            after = page[-1].last
+
+
+class AsyncSubscription(_Awaitable[SequencedEvent]):
+    """Iterates over the log and waits for more at its end, until it is stopped."""
+
+    def __init__(self, store: AsyncEventStore, query: Query, after: int) -> None:
+        self._store = store
+        self._query = query
+        self._is_stopped = False
+        self._events = self._follow(after)
+
+    def stop(self) -> None:
+        """End the iteration, from any thread or task."""
+        self._is_stopped = True
+        self._store.store.watch.wake_all()
+
+    def __aiter__(self) -> AsyncIterator[SequencedEvent]:
+        return self._events
+
+    async def __anext__(self) -> SequencedEvent:
+        return await anext(self._events)
+
+    def _is_over(self) -> bool:
+        return self._is_stopped or self._store.store.is_closed
+
+    async def _follow(self, after: int) -> AsyncIterator[SequencedEvent]:
+        span: Span | None = Span(after)
+        while not self._is_over():
+            if span is None:
+                await self._store.store.watch.wait_async(after, self._is_over)
+                span = Span(after)
+                continue
+            try:
+                page = await self._store.in_thread(
+                    self._store.store.read_page, self._query, span, NEXT_PAGES
+                )
+            except StoreClosed:
+                return
+            for event in page.events:
+                yield event
+                if self._is_over():
+                    return
+            after, span = max(after, page.head), page.rest
+
+
+class connect_async:  # noqa: N801  (reads as a function: `await connect_async(url)`, `async with connect_async(url)`)
+    """Like `connect`: awaitable, and an async context manager."""
+
+    def __init__(self, url: str | os.PathLike[str], **options: Any) -> None:
+        self._url = url
+        self._options = options
+        self._store: AsyncEventStore | None = None
+
+    async def _connect(self) -> AsyncEventStore:
+        return AsyncEventStore(await asyncio.to_thread(connect, self._url, **self._options))
+
+    def __await__(self) -> Generator[Any, None, AsyncEventStore]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> AsyncEventStore:
+        self._store = await self._connect()
+        return self._store
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._store is not None:
+            await self._store.close()

@@ -1,0 +1,215 @@
+"""Appends: what is asked of the log (request, condition) and what it answers (result, record)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from .errors import InvalidInput, InvalidQuery, PayloadTooLarge
+from .event import Event, encode_sorted, from_microseconds
+from .query import Query, FrozenValue
+
+MAX_EVENTS = 10_000
+MAX_APPEND_BYTES = 64 * 1024 * 1024
+MAX_DATA_BYTES = 1024 * 1024
+
+
+def check_position(value: object, name: str) -> int:
+    """Return `value` if it can be a position or 0."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidInput(
+            f"{name} is a position: a whole number from 0, not {value!r:.40}",
+            hint="use read.head, result.position or event.position",
+        )
+    return value
+
+
+class AppendCondition(FrozenValue):
+    """Refuses an append if an event that matches the query has a position greater than `after`.
+
+    `AppendCondition.all_of(a, b)` has several parts, each with its own `after`; see `parts`.
+    """
+
+    __slots__ = ("after", "fail_if_events_match", "parts")
+
+    fail_if_events_match: Query
+    after: int
+    parts: tuple[AppendCondition, ...]
+
+    def __init__(self, fail_if_events_match: Query, after: int = 0) -> None:
+        if not isinstance(fail_if_events_match, Query):
+            raise InvalidQuery(
+                f"fail_if_events_match is a Query, not {type(fail_if_events_match).__name__}",
+                hint="write AppendCondition(Query.of(…), after=read.head)",
+            )
+        put = object.__setattr__
+        put(self, "fail_if_events_match", fail_if_events_match)
+        put(self, "after", check_position(after, "after"))
+        put(self, "parts", (self,))
+        put(self, "_key", ((fail_if_events_match, after),))
+
+    @classmethod
+    def all_of(cls, *conditions: AppendCondition) -> AppendCondition:
+        """The condition that holds if all of these hold."""
+        parts = [part for condition in conditions for part in _condition(condition).parts]
+        unique = tuple(dict.fromkeys(parts))
+        if not unique:
+            raise InvalidInput("all_of needs a condition", hint="leave the condition out to append always")
+        if len(unique) == 1:
+            return unique[0]
+        joined = object.__new__(cls)
+        object.__setattr__(joined, "parts", unique)
+        object.__setattr__(joined, "_key", tuple(part._key[0] for part in unique))
+        return joined
+
+    def to_json(self) -> str:
+        """The stable JSON form."""
+        return encode_sorted(self._fields()).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> AppendCondition:
+        """The condition that `to_json` wrote."""
+        try:
+            return cls._from_fields(msgspec.json.decode(text))
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise InvalidInput(f"not the JSON form of an append condition: {error}") from error
+
+    def _fields(self) -> dict[str, Any]:
+        if len(self.parts) > 1:
+            return {"parts": [part._fields() for part in self.parts]}
+        return {"after": self.after, "fail_if_events_match": self.fail_if_events_match.to_fields()}
+
+    @classmethod
+    def _from_fields(cls, fields: Any) -> AppendCondition:
+        match fields:
+            case {"parts": [*parts]} if len(fields) == 1:
+                return cls.all_of(*(cls._from_fields(part) for part in parts))
+            case {"fail_if_events_match": query} if fields.keys() <= {"after", "fail_if_events_match"}:
+                return cls(Query.from_fields(query), fields.get("after", 0))
+        raise InvalidInput(
+            f"not the JSON form of an append condition: {fields!r:.80}",
+            hint='write {"fail_if_events_match": {"items": […]}, "after": 0}',
+        )
+
+    def __repr__(self) -> str:
+        if len(self.parts) > 1:
+            return f"AppendCondition.all_of({', '.join(map(repr, self.parts))})"
+        return f"AppendCondition({self.fail_if_events_match!r}, after={self.after})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if len(self.parts) > 1:
+            return AppendCondition.all_of, self.parts
+        return AppendCondition, (self.fail_if_events_match, self.after)
+
+
+class AppendRequest:
+    """One append: its events, and what must hold. Checked when it is made; it does not change."""
+
+    __slots__ = ("condition", "events", "stream", "unless_exists")
+
+    def __init__(
+        self,
+        events: Event | Iterable[Event],
+        condition: AppendCondition | None = None,
+        stream: str | None = None,
+        unless_exists: Query | None = None,
+    ) -> None:
+        if unless_exists is not None and not isinstance(unless_exists, Query):
+            raise InvalidQuery(f"unless_exists is a Query, not {type(unless_exists).__name__}")
+        self.events = _events(events, stream)
+        self.condition = None if condition is None else _condition(condition)
+        self.stream = stream
+        self.unless_exists = unless_exists
+
+    def guard(self) -> AppendCondition | None:
+        """What the log records: the condition, with `unless_exists` as a part after 0."""
+        if self.unless_exists is None:
+            return self.condition
+        never_before = AppendCondition(self.unless_exists)
+        return never_before if self.condition is None else AppendCondition.all_of(self.condition, never_before)
+
+    def __repr__(self) -> str:
+        return f"AppendRequest({list(self.events)!r}, {self.condition!r})"
+
+
+class AppendResult(msgspec.Struct, frozen=True):
+    """Where the events are: positions `first` to `last`; `duplicate` if an earlier append wrote them."""
+
+    first: int
+    last: int
+    count: int
+    duplicate: bool = False
+
+    @property
+    def position(self) -> int:
+        """The last position: what a reader must have seen to have seen this append."""
+        return self.last
+
+
+Status = Literal["unconditional", "recorded", "not_recorded", "not_auditable"]
+
+
+class RecordedAppend(msgspec.Struct, frozen=True):
+    """An append as the log remembers it, with the condition under which it was accepted."""
+
+    first: int
+    last: int
+    condition: AppendCondition | None
+    status: Status
+    raw_recorded_at: int
+
+    @property
+    def recorded_at(self) -> datetime:
+        """When the log took it (UTC)."""
+        return from_microseconds(self.raw_recorded_at)
+
+
+def check_size(events: Sequence[Event], max_data_bytes: int) -> None:
+    """Refuse data over the limits of one event and of one append."""
+    total = 0
+    for event in events:
+        size = len(event.data)
+        total += size
+        if size > max_data_bytes:
+            raise PayloadTooLarge(
+                f"the data of a {event.type} has {size:,} bytes, the limit is {max_data_bytes:,}",
+                hint="store large values elsewhere and their address in the event, or connect(max_data_bytes=…)",
+            )
+    if total > MAX_APPEND_BYTES:
+        raise PayloadTooLarge(
+            f"the append has {total:,} bytes of data, the limit is {MAX_APPEND_BYTES:,}",
+            hint="split it into several appends",
+        )
+
+
+def _condition(value: object) -> AppendCondition:
+    if not isinstance(value, AppendCondition):
+        raise InvalidInput(
+            f"a condition is an AppendCondition, not {type(value).__name__}",
+            hint="write AppendCondition(query, after=read.head)",
+        )
+    return value
+
+
+def _events(events: Event | Iterable[Event], stream: str | None) -> tuple[Event, ...]:
+    if isinstance(events, Event):
+        events = (events,)
+    elif isinstance(events, (str, bytes, dict)) or not isinstance(events, Iterable):
+        raise InvalidInput(
+            f"events are Events, not {type(events).__name__}", hint='write [Event("Type", {…}, tags=[…])]'
+        )
+    listed = tuple(events)
+    for event in listed:
+        if not isinstance(event, Event):
+            raise InvalidInput(
+                f"events are Events, not {type(event).__name__}", hint='write Event("Type", {…}, tags=[…])'
+            )
+    if not 1 <= len(listed) <= MAX_EVENTS:
+        raise InvalidInput(
+            f"an append has 1 to {MAX_EVENTS:,} events, this one has {len(listed):,}",
+            hint="append nothing by not calling append; split large appends",
+        )
+    return listed if stream is None else tuple(event.in_stream(stream) for event in listed)

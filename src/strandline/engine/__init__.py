@@ -1,0 +1,110 @@
+"""Engines: what keeps a log. This file is the protocol; the memory engine is its specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+import msgspec
+
+from ..append import AppendRequest, AppendResult, RecordedAppend
+from ..errors import StrandlineError
+from ..event import SequencedEvent
+from ..query import Query
+from ..retag import Retag
+
+Work = AppendRequest | Retag
+Outcome = AppendResult | StrandlineError
+Clock = Callable[[], datetime]
+
+
+class Span(msgspec.Struct, frozen=True):
+    """The positions `(after, until]`, forwards or backwards; `until` None is the head."""
+
+    after: int = 0
+    until: int | None = None
+    backwards: bool = False
+
+    def rest(self, last: int) -> Span | None:
+        """What is left after `last` was read, None if nothing can be."""
+        after, until = (self.after, last - 1) if self.backwards else (last, self.until)
+        return Span(after, until, self.backwards) if until is None or after < until else None
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Some events, the head of the snapshot they come from, and what is left to read."""
+
+    events: list[SequencedEvent]
+    head: int
+    rest: Span | None
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """Figures about a store. `refused` counts the appends that a condition refused."""
+
+    engine: str
+    log: UUID
+    schema: int
+    head: int
+    appends: int
+    refused: int
+    types: int
+    tags: int
+    size_bytes: int
+
+
+class Engine(Protocol):
+    """One log. `append` is called by one thread at a time (the sequencer sees to it), the rest by any."""
+
+    name: str
+
+    def append(self, batch: Sequence[Work]) -> list[Outcome]:
+        """Judge and write the requests one after another, in one transaction.
+
+        A request that is refused has its error as outcome. Raises `Unavailable` if the database
+        failed: then nothing of the batch was written, or nobody knows (`.written`).
+        """
+        ...
+
+    def head(self) -> int:
+        """The last committed position, 0 if the log is empty."""
+        ...
+
+    def read_page(self, query: Query, span: Span, size: int) -> Page:
+        """At most `size` matching events of the span, with the head of the same snapshot.
+
+        A page may be short although there is more; only `rest` None means the end. `rest.until`
+        is never beyond the head of this page.
+        """
+        ...
+
+    def exists(self, query: Query, after: int) -> bool:
+        """Whether a matching event has a position greater than `after`."""
+        ...
+
+    def count(self, query: Query) -> int:
+        """How many events match."""
+        ...
+
+    def position_at(self, microseconds: int) -> int:
+        """The last position recorded at or before that time, 0 if none."""
+        ...
+
+    def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
+        """At most `size` recorded appends with `first > after`, in order; empty at the end."""
+        ...
+
+    def stats(self) -> Stats:
+        """Figures about the log."""
+        ...
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes may write to the log, so that waiting readers must look."""
+        ...
+
+    def close(self) -> None:
+        """Release everything; called once, after the last append."""
+        ...

@@ -1,0 +1,175 @@
+"""The memory engine: the executable specification of a log. A list and a loop, no cleverness.
+
+Every other engine must give the same answers, down to the last corner.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from uuid import uuid4
+
+from ..append import AppendCondition, AppendRequest, AppendResult, RecordedAppend, Status
+from ..errors import AppendConditionFailed, EventIdConflict, InvalidInput, StrandlineError
+from ..event import Event, SequencedEvent
+from ..names import RETAGGED
+from ..query import Query
+from ..retag import Retag, changes_of, meaning_changed, plan, retag_events
+from . import Outcome, Page, Span, Stats, Work
+from .rules import Time, is_repeat, position_beyond_head, record_status, retag_hint
+
+
+class MemoryEngine:
+    """Keeps a log in a list. Nothing survives the process."""
+
+    name = "memory"
+    is_shared = False
+
+    def __init__(self, time: Time, *, record_conditions: bool = True) -> None:
+        self._time = time
+        self._record_conditions = record_conditions
+        self._uuid = uuid4()
+        self._log: list[SequencedEvent] = []
+        self._appends: list[RecordedAppend] = []
+        self._tags: list[list[tuple[int, tuple[str, ...]]]] = []  # per event: (since position, tags)
+        self._refused = 0
+        self._lock = threading.RLock()
+
+    def append(self, batch: Sequence[Work]) -> list[Outcome]:
+        with self._lock:
+            return [self._outcome(work) for work in batch]
+
+    def _outcome(self, work: Work) -> Outcome:
+        try:
+            return self._retag(work) if isinstance(work, Retag) else self._append(work)
+        except StrandlineError as error:
+            self._refused += isinstance(error, AppendConditionFailed)
+            return error
+
+    def _append(self, request: AppendRequest) -> AppendResult:
+        repeated = self._repeat(request.events)
+        if repeated is not None:
+            return repeated
+        for event in self._log if request.unless_exists is not None else ():
+            if request.unless_exists is not None and request.unless_exists.matches(event):
+                return self._result_holding(event.position)
+        for part in () if request.condition is None else request.condition.parts:
+            self._check(part)
+        return self._write(request.events, request.guard())
+
+    def _repeat(self, events: Sequence[Event]) -> AppendResult | None:
+        ids = [event.id for event in events]
+        found = [event for event in self._log if event.id in ids]
+        if not found and len(set(ids)) == len(ids):
+            return None
+        if found:
+            result = self._result_holding(found[0].position)
+            earlier = self._log[result.first - 1 : result.last]
+            tags = [self._tags[event.position - 1][0][1] for event in earlier]
+            if is_repeat(events, earlier, tags):
+                return result
+        raise EventIdConflict("an id of the append is taken already, and it is not a repeat")
+
+    def _check(self, part: AppendCondition) -> None:
+        if part.after > len(self._log):
+            raise position_beyond_head(part.after, len(self._log))
+        query = part.fail_if_events_match
+        for event in self._log[part.after :]:
+            retagged = self._retag_that_matters(query, event) if event.type == RETAGGED else None
+            if retagged is not None or query.matches(event):
+                hint = None if retagged is None else retag_hint(retagged)
+                raise AppendConditionFailed(conflict=event, query=query, after=part.after, hint=hint)
+
+    def _retag_that_matters(self, query: Query, event: SequencedEvent) -> int | None:
+        for change in changes_of(event):
+            new = self._tags_as_of(change.position, event.position)
+            old = self._tags_as_of(change.position, event.position - 1)
+            if meaning_changed(query, self._log[change.position - 1], old, new):
+                return change.position
+        return None
+
+    def _tags_as_of(self, position: int, head: int) -> tuple[str, ...]:
+        return [tags for since, tags in self._tags[position - 1] if since <= head][-1]
+
+    def _write(self, events: Sequence[Event], guard: AppendCondition | None) -> AppendResult:
+        recorded_at = self._time.now(self._log[-1].raw_recorded_at if self._log else 0)
+        first = len(self._log) + 1
+        for position, event in enumerate(events, first):
+            self._log.append(SequencedEvent.of(event, position, recorded_at))
+            self._tags.append([(position, event.tags)])
+        status: Status = record_status(guard, self._record_conditions)
+        kept = guard if status == "recorded" else None
+        self._appends.append(RecordedAppend(first, len(self._log), kept, status, recorded_at))
+        return AppendResult(first, len(self._log), len(events))
+
+    def _retag(self, retag: Retag) -> AppendResult:
+        if isinstance(retag.target, Query):
+            targets = [e for e in self._log if retag.target.matches(e) and not e.type.startswith("$")]
+        else:
+            targets = []
+            for position in retag.target:
+                found = self._log[position - 1] if 1 <= position <= len(self._log) else None
+                targets.append(retag.checked(position, found))
+        changes = list(plan(retag, targets))
+        if not changes:
+            return AppendResult(len(self._log), len(self._log), 0)
+        result = self._write(retag_events([change for change, _ in changes]), None)
+        for number, (change, tags) in enumerate(changes):
+            event = self._log[change.position - 1]
+            self._log[change.position - 1] = event.with_present_tags(tags)
+            self._tags[change.position - 1].append((result.first + number // 1000, tags))
+        return result
+
+    def _result_holding(self, position: int) -> AppendResult:
+        holder = next(a for a in self._appends if a.first <= position <= a.last)
+        return AppendResult(holder.first, holder.last, holder.last - holder.first + 1, duplicate=True)
+
+    def head(self) -> int:
+        return len(self._log)
+
+    def read_page(self, query: Query, span: Span, size: int) -> Page:
+        with self._lock:
+            head = len(self._log) if span.until is None else min(len(self._log), span.until)
+            events = self._log[span.after : head]
+            if span.backwards:
+                events.reverse()
+        matching = [event for event in events if query.matches(event)]
+        if len(matching) <= size:
+            return Page(matching, head, None)
+        page = matching[:size]
+        return Page(page, head, Span(span.after, head, span.backwards).rest(page[-1].position))
+
+    def exists(self, query: Query, after: int) -> bool:
+        with self._lock:
+            events = self._log[after:]
+        return any(query.matches(event) for event in events)
+
+    def count(self, query: Query) -> int:
+        with self._lock:
+            events = self._log[:]
+        return sum(query.matches(event) for event in events)
+
+    def position_at(self, microseconds: int) -> int:
+        with self._lock:
+            return sum(event.raw_recorded_at <= microseconds for event in self._log)
+
+    def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
+        with self._lock:
+            return [append for append in self._appends if append.first > after][:size]
+
+    def stats(self) -> Stats:
+        with self._lock:
+            return Stats(
+                engine=self.name,
+                log=self._uuid,
+                schema=0,
+                head=len(self._log),
+                appends=len(self._appends),
+                refused=self._refused,
+                types=len({event.type for event in self._log}),
+                tags=len({tag for event in self._log for tag in event.tags}),
+                size_bytes=sum(len(event.data) for event in self._log),
+            )
+
+    def close(self) -> None:
+        """Nothing to release."""

@@ -1,0 +1,32 @@
+"""From a URL to an engine."""
+
+from __future__ import annotations
+
+import os
+
+from ..errors import InvalidInput
+from . import Clock, Engine
+from .memory import MemoryEngine
+from .rules import Time
+
+
+def open_engine(
+    url: str | os.PathLike[str], *, clock: Clock | None, record_conditions: bool, create: bool
+) -> Engine:
+    """Open the log at `url`."""
+    text = os.fspath(url)
+    time = Time(clock)
+    if text == "memory:":
+        return MemoryEngine(time, record_conditions=record_conditions)
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme != "sqlite":
+        raise InvalidInput(
+            f"a store is a file, sqlite:///… or memory:, not {scheme}://…",
+            hint='for example strandline.connect("school.db")',
+        )
+    path = rest.removeprefix("/") if separator else text
+    if not path or path == ":memory:":
+        raise InvalidInput(f"{text!r} names no file", hint='strandline.connect("memory:") keeps a log in memory')
+    from .sqlite import SqliteEngine
+
+    return SqliteEngine(path, time, record_conditions=record_conditions, create=create)

@@ -1,0 +1,209 @@
+"""Everything that can go wrong, as one tree and one table.
+
+    StrandlineError
+    ├── AppendConditionFailed      a matching event is newer than the decision
+    ├── EventIdConflict            an event id is already taken
+    ├── InvalidInput (ValueError)
+    │   ├── InvalidEvent
+    │   ├── InvalidQuery
+    │   └── PayloadTooLarge
+    ├── NotFound
+    ├── Unauthorized
+    ├── Forbidden
+    ├── Unavailable                the database did not answer; `.written` says what is known
+    ├── StoreClosed
+    ├── SchemaMismatch
+    ├── CorruptLog
+    ├── FollowerFailed
+    └── MissingDependency (ImportError)
+
+Each class carries its row of the table (`code`, `retry`, `status`, `exit_code`, `hint`) that feeds
+the command line, HTTP and the documentation. `retry` is what a caller may do: "no", "same" (send
+the same again) or "decide" (read and decide again).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from .event import SequencedEvent
+    from .query import Query
+
+__all__ = [
+    "AppendConditionFailed",
+    "CorruptLog",
+    "EventIdConflict",
+    "FollowerFailed",
+    "Forbidden",
+    "InvalidEvent",
+    "InvalidInput",
+    "InvalidQuery",
+    "MissingDependency",
+    "NotFound",
+    "PayloadTooLarge",
+    "SchemaMismatch",
+    "StoreClosed",
+    "StrandlineError",
+    "Unauthorized",
+    "Unavailable",
+]
+
+Retry = Literal["no", "same", "decide"]
+
+
+class StrandlineError(Exception):
+    """The root of all errors of this library: a message, and a hint that says what to do."""
+
+    code: ClassVar[str] = "strandline_error"
+    retry: ClassVar[Retry] = "no"
+    status: ClassVar[int] = 500
+    exit_code: ClassVar[int] = 2
+    hint: str = ""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if hint is not None:
+            self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore, (type(self), str(self), self.__dict__)
+
+
+def _restore(cls: type[StrandlineError], message: str, state: dict[str, object]) -> StrandlineError:
+    error = cls.__new__(cls, message)
+    error.args = (message,)
+    error.__dict__.update(state)
+    return error
+
+
+class AppendConditionFailed(StrandlineError):
+    """An event that matches the append condition is newer than its `after`; nothing was written."""
+
+    code = "append_condition_failed"
+    retry = "decide"
+    status = 409
+    exit_code = 1
+    hint = "read the events that match the query again, decide again, append with the new head"
+
+    def __init__(
+        self, *, conflict: SequencedEvent, query: Query, after: int, hint: str | None = None
+    ) -> None:
+        super().__init__(
+            f"event {conflict.position} ({conflict.type}) matches the append condition"
+            f" and is newer than position {after}",
+            hint=hint,
+        )
+        self.conflict = conflict
+        self.query = query
+        self.after = after
+
+
+class EventIdConflict(StrandlineError):
+    """An event id is in the log already, and the append is not a repeat of the one that wrote it."""
+
+    code = "event_id_conflict"
+    status = 409
+    exit_code = 1
+    hint = "give new events new ids; to repeat an append send exactly the same events again"
+
+
+class InvalidInput(StrandlineError, ValueError):
+    """An argument that cannot be right; nothing was written."""
+
+    code = "invalid_input"
+    status = 422
+
+
+class InvalidEvent(InvalidInput):
+    """An event whose type, tags, stream, subject, metadata or data break the rules."""
+
+    code = "invalid_event"
+
+
+class InvalidQuery(InvalidInput):
+    """A query that cannot be asked."""
+
+    code = "invalid_query"
+
+
+class PayloadTooLarge(InvalidInput):
+    """Event data over the store's limit."""
+
+    code = "payload_too_large"
+
+
+class NotFound(StrandlineError):
+    """The store, log or follower that was asked for does not exist."""
+
+    code = "not_found"
+    status = 404
+
+
+class Unauthorized(StrandlineError):
+    """The server does not know who is calling."""
+
+    code = "unauthorized"
+    status = 401
+    hint = "pass a valid token: strandline.connect(url, token=…)"
+
+
+class Forbidden(StrandlineError):
+    """The caller is known, and may not do this."""
+
+    code = "forbidden"
+    status = 403
+
+
+class Unavailable(StrandlineError):
+    """The database could not do its part. `written` is False (nothing was), True or None (unknown).
+
+    Sending the same events with the same ids again is always safe: the ids are looked up first.
+    """
+
+    code = "unavailable"
+    retry = "same"
+    status = 503
+    hint = "send the same events again: their ids keep them from being written twice"
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, written: bool | None = False
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.written = written
+
+
+class StoreClosed(StrandlineError):
+    """The store was closed, or belongs to the parent of this process."""
+
+    code = "store_closed"
+    status = 503
+    hint = "call strandline.connect(url) again, in this process"
+
+
+class SchemaMismatch(StrandlineError):
+    """The database was written by another version of Strandline."""
+
+    code = "schema_mismatch"
+    hint = "run: strandline migrate URL"
+
+
+class CorruptLog(StrandlineError):
+    """The log contradicts itself or cannot be read."""
+
+    code = "corrupt_log"
+    exit_code = 1
+    hint = "run: strandline check URL; then restore a backup"
+
+
+class FollowerFailed(StrandlineError):
+    """A follower gave up on an event."""
+
+    code = "follower_failed"
+
+
+class MissingDependency(StrandlineError, ImportError):
+    """An optional part is not installed; the message says what to install."""
+
+    code = "missing_dependency"

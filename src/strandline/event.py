@@ -1,0 +1,370 @@
+"""Events: what users write (`Event`) and what the log gives back (`SequencedEvent`)."""
+
+from __future__ import annotations
+
+import base64
+import math
+import os
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn, Self
+from uuid import UUID
+
+import msgspec
+
+from .errors import InvalidEvent, InvalidInput
+from .names import MAX_TAGS, check_name, check_own_name, check_tags
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def uuid7() -> UUID:
+    """A time-ordered UUID (RFC 9562, version 7, with microseconds in the twelve bits after it)."""
+    milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
+    fraction = nanoseconds * 4096 // 1_000_000
+    random = int.from_bytes(os.urandom(8)) & 0x3FFF_FFFF_FFFF_FFFF
+    return UUID(int=milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | random)
+
+
+def to_microseconds(when: datetime) -> int:
+    """Microseconds since 1970; a naive datetime is refused, it means another instant elsewhere."""
+    if not isinstance(when, datetime) or when.tzinfo is None:
+        raise InvalidInput(
+            f"a time needs a time zone: {when!r}", hint="use datetime.now(UTC) or when.astimezone()"
+        )
+    return (when - _EPOCH) // _MICROSECOND
+
+
+def from_microseconds(microseconds: int) -> datetime:
+    """The instant, in UTC."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+class _Data:
+    """What both kinds of event can do with their data."""
+
+    __slots__ = ()
+    data: bytes
+
+    def json(self) -> Any:
+        """The data decoded from JSON."""
+        try:
+            return msgspec.json.decode(self.data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InvalidEvent(
+                f"the event's data is not JSON: {error}", hint="read the bytes in event.data"
+            ) from error
+
+    def _data_fields(self) -> dict[str, Any]:
+        # Embedded only if a reader of the line gets the same bytes back; a newline would split it.
+        data = self.data
+        if data and data.strip() == data and b"\n" not in data and b"\r" not in data:
+            try:
+                msgspec.json.decode(data)
+                return {"data": msgspec.Raw(data)}
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                pass
+        return {"data_base64": base64.b64encode(data).decode()}
+
+
+class Event(_Data):
+    """A fact to be written: a type, data (a JSON value or bytes) and the tags it can be found by."""
+
+    __slots__ = ("data", "id", "metadata", "stream", "subject", "tags", "type")
+
+    type: str
+    data: bytes
+    tags: tuple[str, ...]
+    id: UUID
+    metadata: Mapping[str, str]
+    stream: str | None
+    subject: str | None
+
+    def __init__(
+        self,
+        type: str,
+        data: Any,
+        *,
+        tags: Iterable[str] = (),
+        id: UUID | str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        stream: str | None = None,
+        subject: str | None = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "type", check_own_name(type, "type", InvalidEvent))
+        put(self, "data", data if data.__class__ is bytes else _encode(data))
+        put(self, "tags", _event_tags(tags))
+        put(self, "id", uuid7() if id is None else _uuid(id))
+        put(self, "metadata", _metadata(metadata) if metadata else {})
+        put(self, "stream", None if stream is None else check_name(stream, "stream", InvalidEvent))
+        put(self, "subject", None if subject is None else check_name(subject, "subject", InvalidEvent))
+
+    @classmethod
+    def of_store(cls, type: str, data: object) -> Event:
+        """An event that the store writes itself, whose type starts with `$`."""
+        return cls("store", data)._copy(type=type)
+
+    def with_tags(self, *tags: str) -> Event:
+        """The same event (same id) with more tags."""
+        return self._copy(tags=_event_tags((*self.tags, *tags)))
+
+    def in_stream(self, stream: str) -> Event:
+        """The same event in a stream; an event that is in another one already is refused."""
+        if self.stream == stream:
+            return self
+        if self.stream is not None:
+            raise InvalidInput(
+                f"the event is in stream {self.stream!r}, the append says {stream!r}",
+                hint="give the stream once: on the event or on the append",
+            )
+        return self._copy(stream=check_name(stream, "stream", InvalidInput))
+
+    def to_json(self) -> str:
+        """One line of JSON with sorted keys; data that is not JSON goes as `data_base64`."""
+        return encode_sorted(self._fields() | self._data_fields()).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Event:
+        """The event that `to_json` wrote; only `type` and data are required."""
+        fields = _decode_fields(text)
+        fields.pop("position", None)
+        fields.pop("recorded_at", None)
+        return cls(**fields)
+
+    def _copy(self, **changes: object) -> Event:
+        twin = object.__new__(Event)
+        for name in Event.__slots__:
+            object.__setattr__(twin, name, changes.get(name, getattr(self, name)))
+        return twin
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "id": str(self.id),
+            "metadata": dict(self.metadata),
+            "stream": self.stream,
+            "subject": self.subject,
+            "tags": self.tags,
+            "type": self.type,
+        }
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"an event does not change; {name!r} cannot be set")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Event):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in Event.__slots__)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"Event({self.type!r}, {_preview(self.data)}, tags={list(self.tags)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_event, tuple(getattr(self, name) for name in Event.__slots__)
+
+
+class SequencedEvent(_Data, msgspec.Struct, frozen=True):
+    """An event of the log: all of `Event`, its `position`, and `recorded_at`.
+
+    Fields that decisions rarely look at are kept as the log stores them and decoded when asked for.
+    """
+
+    position: int
+    type: str
+    data: bytes
+    tags: tuple[str, ...]
+    stream: str | None
+    subject: str | None
+    raw_id: bytes
+    raw_metadata: bytes | None
+    raw_recorded_at: int
+
+    @classmethod
+    def of(cls, event: Event, position: int, recorded_at: int) -> Self:
+        """The event at its place in a log; `recorded_at` in microseconds."""
+        return cls(
+            position,
+            event.type,
+            event.data,
+            event.tags,
+            event.stream,
+            event.subject,
+            event.id.bytes,
+            encode_metadata(event.metadata),
+            recorded_at,
+        )
+
+    def with_present_tags(self, tags: tuple[str, ...]) -> Self:
+        """The same event after a retag."""
+        return msgspec.structs.replace(self, tags=tags)
+
+    @property
+    def id(self) -> UUID:
+        """The event's id."""
+        return UUID(bytes=self.raw_id)
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The event's metadata."""
+        decoded: dict[str, str] = msgspec.json.decode(self.raw_metadata) if self.raw_metadata else {}
+        return decoded
+
+    @property
+    def recorded_at(self) -> datetime:
+        """When the log took the event (UTC); it never decreases from position to position."""
+        return from_microseconds(self.raw_recorded_at)
+
+    def to_json(self) -> str:
+        """One line of JSON with sorted keys; `read.ndjson()` yields such lines."""
+        return self.to_line().decode()
+
+    def to_line(self) -> bytes:
+        """`to_json` as bytes, without the newline."""
+        fields = {
+            "id": str(self.id),
+            "metadata": msgspec.Raw(self.raw_metadata or b"{}"),
+            "position": self.position,
+            "recorded_at": self.recorded_at,
+            "stream": self.stream,
+            "subject": self.subject,
+            "tags": self.tags,
+            "type": self.type,
+        }
+        return encode_sorted(fields | self._data_fields())
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> SequencedEvent:
+        """The sequenced event that `to_json` wrote."""
+        fields = _decode_fields(text)
+        try:
+            position = int(fields.pop("position"))
+            recorded_at = to_microseconds(datetime.fromisoformat(fields.pop("recorded_at")))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidEvent(f"not the JSON form of a sequenced event: {error!r}") from error
+        return cls(
+            position,
+            fields["type"],
+            fields["data"],
+            tuple(fields.get("tags", ())),
+            fields.get("stream"),
+            fields.get("subject"),
+            _uuid(fields.get("id")).bytes,
+            encode_metadata(fields.get("metadata") or {}),
+            recorded_at,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"SequencedEvent({self.position}, {self.type!r}, {_preview(self.data)}, tags={list(self.tags)!r})"
+        )
+
+
+class _Json(msgspec.Struct):
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+def encode_sorted(value: object) -> bytes:
+    """JSON with sorted keys: the stable form."""
+    return msgspec.json.encode(value, order="sorted")
+
+
+def encode_metadata(metadata: Mapping[str, str]) -> bytes | None:
+    """Metadata as a log stores it: JSON with sorted keys, nothing if empty."""
+    return encode_sorted(metadata) if metadata else None
+
+
+def _decode_fields(text: str | bytes) -> dict[str, Any]:
+    known = {*Event.__slots__, "position", "recorded_at"}
+    try:
+        fields = msgspec.json.decode(text)
+        raw = msgspec.json.decode(text, type=_Json).data
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise InvalidEvent(f"not the JSON form of an event: {error}") from error
+    encoded = fields.pop("data_base64", None)
+    if encoded is not None:
+        fields["data"] = base64.b64decode(encoded)
+    elif raw is not msgspec.UNSET:
+        fields["data"] = bytes(raw)
+    unknown = fields.keys() - known
+    if unknown or "type" not in fields or "data" not in fields:
+        raise InvalidEvent(
+            f"an event has type, data and no unknown field; unknown here: {sorted(unknown)}",
+            hint='write {"type": "…", "data": {…}, "tags": ["…"]}',
+        )
+    return {name: value for name, value in fields.items() if value is not None or name == "data"}
+
+
+def _encode(data: Any) -> bytes:
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return bytes(data)
+    try:
+        encoded = msgspec.json.encode(data)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidEvent(
+            f"data is not a JSON value: {error}", hint="pass JSON values, or bytes you encoded yourself"
+        ) from error
+    if b"null" in encoded and _has_nan(data):
+        raise InvalidEvent("JSON has no NaN and no infinity", hint="write null or text instead")
+    return encoded
+
+
+def _has_nan(data: Any) -> bool:
+    if isinstance(data, float):
+        return not math.isfinite(data)
+    if isinstance(data, Mapping):
+        return any(_has_nan(value) for value in data.values())
+    return isinstance(data, (list, tuple, set, frozenset)) and any(map(_has_nan, data))
+
+
+def _event_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    checked = check_tags(tags, InvalidEvent)
+    if len(checked) > MAX_TAGS:
+        raise InvalidEvent(
+            f"an event has at most {MAX_TAGS} tags, this one has {len(checked)}",
+            hint="tag what decisions look for; the rest belongs into the data",
+        )
+    return checked
+
+
+def _uuid(value: object) -> UUID:
+    if isinstance(value, UUID):
+        return value
+    try:
+        return UUID(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InvalidEvent(
+            f"an event id is a UUID or its text: {value!r:.80}", hint="leave id out to get a new one"
+        ) from error
+
+
+def _metadata(metadata: object) -> dict[str, str]:
+    if not isinstance(metadata, Mapping):
+        raise InvalidEvent(f"metadata is a mapping of text to text: {metadata!r:.80}")
+    for name, value in metadata.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidEvent(
+                f"metadata is text: {name!r:.40} → {value!r:.40}", hint="convert the value with str()"
+            )
+    try:
+        msgspec.json.encode(metadata)
+    except UnicodeError as error:
+        raise InvalidEvent(f"metadata is not valid text: {error}") from error
+    return dict(metadata)
+
+
+def _preview(data: bytes) -> str:
+    return repr(data if len(data) <= 60 else data[:57] + b"...")
+
+
+def _restore_event(*values: object) -> Event:
+    event = object.__new__(Event)
+    for name, value in zip(Event.__slots__, values, strict=True):
+        object.__setattr__(event, name, value)
+    return event

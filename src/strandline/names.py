@@ -1,0 +1,73 @@
+"""The rules for tags, types, streams and subjects: the one place that accepts or refuses them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from .errors import InvalidInput
+
+MAX_NAME = 256
+MAX_TAGS = 64
+RESERVED = "$"
+RETAGGED = "$retagged"
+
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def check_name(value: object, kind: str, error: type[InvalidInput]) -> str:
+    """Return `value` if it may be the text of a type, tag, stream or subject."""
+    if not isinstance(value, str):
+        raise error(
+            f"a {kind} is a str, not {type(value).__name__}: {value!r:.80}", hint=f"pass the {kind} as text"
+        )
+    if not 1 <= len(value) <= MAX_NAME:
+        raise error(
+            f"a {kind} has 1 to {MAX_NAME} characters, this one has {len(value)}",
+            hint=f"shorten the {kind}, or put the long value into the event's data",
+        )
+    if not (value.isascii() and value.isprintable()) and _FORBIDDEN.search(value):
+        raise error(
+            f"a {kind} has no control characters and no lone surrogates: {value!r:.80}",
+            hint="remove or escape them",
+        )
+    return value
+
+
+def check_own_name(value: object, kind: str, error: type[InvalidInput]) -> str:
+    """Like `check_name`, for names that users write: those that start with `$` are the store's own."""
+    name = check_name(value, kind, error)
+    if name.startswith(RESERVED):
+        raise error(
+            f"a {kind} that starts with {RESERVED!r} is reserved: {name!r:.80}",
+            hint=f"choose a {kind} that starts with another character",
+        )
+    return name
+
+
+def name_list(values: object, kind: str, error: type[InvalidInput]) -> list[object]:
+    """Return `values` as a list; a lone string is refused, it would be taken letter by letter."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise error(
+            f"{kind}s are a list, not {type(values).__name__}: {values!r:.80}",
+            hint=f"write [{values!r:.60}]",
+        )
+    return list(values)
+
+
+def check_tags(values: object, error: type[InvalidInput]) -> tuple[str, ...]:
+    """Return tags sorted and without repeats."""
+    if values == ():
+        return ()
+    tags = {check_own_name(tag, "tag", error) for tag in name_list(values, "tag", error)}
+    return tuple(sorted(tags))
+
+
+def stream_tag(stream: str) -> str:
+    """The reserved tag under which a stream is indexed."""
+    return f"$stream:{stream}"
+
+
+def subject_tag(subject: str) -> str:
+    """The reserved tag under which a subject is indexed."""
+    return f"$subject:{subject}"

@@ -1,0 +1,333 @@
+"""Queries: which events a reader asks for, and which a decision depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn, Protocol
+
+import msgspec
+
+from .errors import InvalidQuery
+from .event import encode_sorted
+from .names import RESERVED, RETAGGED, check_name, check_tags, name_list, stream_tag, subject_tag
+from .where import Payload, both, check_where, where_matches
+
+Where = Mapping[str, Any] | Callable[[Any], bool]
+
+
+class Tagged(Payload, Protocol):
+    """What a query looks at: an `Event` or a `SequencedEvent`."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def tags(self) -> tuple[str, ...]: ...
+    @property
+    def stream(self) -> str | None: ...
+    @property
+    def subject(self) -> str | None: ...
+
+
+class FrozenValue:
+    """Immutable, compared by `_key`."""
+
+    __slots__ = ("_key",)
+    _key: Any
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a {type(self).__name__} does not change; {name!r} cannot be set")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._key == other._key  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+class QueryItem(FrozenValue):
+    """Matches an event of one of the types that carries all the tags, and so on; empty means any.
+
+    `where` is an object matcher on the payload, `{"amount": {"$gte": 10}}`, or a callable.
+    """
+
+    __slots__ = ("exclude_types", "stream", "subject", "tags", "types", "where")
+
+    types: tuple[str, ...]
+    tags: tuple[str, ...]
+    exclude_types: tuple[str, ...]
+    stream: str | None
+    subject: str | None
+    where: dict[str, Any] | Callable[[Any], bool] | None
+
+    def __init__(
+        self,
+        types: Iterable[str] = (),
+        tags: Iterable[str] = (),
+        exclude_types: Iterable[str] = (),
+        stream: str | None = None,
+        subject: str | None = None,
+        where: Where | None = None,
+    ) -> None:
+        wanted, excluded = _types(types), _types(exclude_types)
+        if wanted and excluded:
+            # Only one of the two is ever kept, so that "no types" can always mean "any type" (R7).
+            wanted, excluded = tuple(name for name in wanted if name not in excluded), ()
+            if not wanted:
+                raise InvalidQuery(
+                    "the item excludes every type it asks for", hint="drop one of types and exclude_types"
+                )
+        self._put(
+            wanted,
+            check_tags(tags, InvalidQuery),
+            excluded,
+            None if stream is None else check_name(stream, "stream", InvalidQuery),
+            None if subject is None else check_name(subject, "subject", InvalidQuery),
+            None if where is None else check_where(where),
+        )
+
+    def _put(
+        self,
+        types: tuple[str, ...],
+        tags: tuple[str, ...],
+        exclude_types: tuple[str, ...],
+        stream: str | None,
+        subject: str | None,
+        where: Any,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "types", types)
+        put(self, "tags", tags)
+        put(self, "exclude_types", exclude_types)
+        put(self, "stream", stream)
+        put(self, "subject", subject)
+        put(self, "where", where)
+        filter_key = encode_sorted(where) if isinstance(where, dict) else where
+        put(self, "_key", (types, tags, exclude_types, stream, subject, filter_key))
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing is asked of an event."""
+        return self._key == _NOTHING_ASKED
+
+    def index_tags(self) -> tuple[str, ...]:
+        """The tags under which an engine finds the item's events: its own, its stream's, its subject's."""
+        if self.stream is None and self.subject is None:
+            return self.tags
+        stream = () if self.stream is None else (stream_tag(self.stream),)
+        subject = () if self.subject is None else (subject_tag(self.subject),)
+        return (*self.tags, *stream, *subject)
+
+    def matches(self, event: Tagged, tags: tuple[str, ...] | None = None) -> bool:
+        """Whether the item matches the event (with other `tags` than its own, if given)."""
+        if self.types:
+            if event.type not in self.types:
+                return False
+        elif event.type in self.exclude_types or (event.type.startswith(RESERVED) and not self.is_all):
+            return False
+        carried = event.tags if tags is None else tags
+        return (
+            all(tag in carried for tag in self.tags)
+            and (self.stream is None or self.stream == event.stream)
+            and (self.subject is None or self.subject == event.subject)
+            and (self.where is None or where_matches(self.where, event))
+        )
+
+    def __and__(self, other: QueryItem) -> QueryItem | None:
+        """The item that matches what both match; None if that can be no event."""
+        types = _join_types(self, other)
+        if types is None or _differ(self.stream, other.stream) or _differ(self.subject, other.subject):
+            return None
+        item = object.__new__(QueryItem)
+        item._put(
+            types,
+            tuple(sorted({*self.tags, *other.tags})),
+            () if types else tuple(sorted({*self.exclude_types, *other.exclude_types})),
+            other.stream if self.stream is None else self.stream,
+            other.subject if self.subject is None else self.subject,
+            both(self.where, other.where),
+        )
+        return item
+
+    def _fields(self) -> dict[str, Any]:
+        if callable(self.where):
+            raise InvalidQuery(
+                "a callable where has no JSON form", hint='use an object matcher: where={"field": value}'
+            )
+        named = zip(_FIELDS, (getattr(self, name) for name in _FIELDS), strict=True)
+        return {name: value for name, value in named if value is not None and value != ()}
+
+    def __repr__(self) -> str:
+        given = (f"{name}={getattr(self, name)!r}" for name in _FIELDS if getattr(self, name) not in (None, ()))
+        return f"QueryItem({', '.join(given)})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return QueryItem, tuple(getattr(self, name) for name in _FIELDS)
+
+
+class Query(FrozenValue):
+    """A set of items joined by OR. Made by `Query.of(item, …)`, `Query.all()` or a shorthand; `&`, `|` join."""
+
+    __slots__ = ("items",)
+
+    items: tuple[QueryItem, ...]
+
+    def __init__(self, items: Iterable[QueryItem]) -> None:
+        unique = tuple(dict.fromkeys(_item(item) for item in items))
+        if not unique:
+            raise InvalidQuery("a query has at least one item", hint="Query.all() asks for every event")
+        if len(unique) > 1 and any(item.is_all for item in unique):
+            unique = (_ANY_EVENT,)
+        object.__setattr__(self, "items", unique)
+        object.__setattr__(self, "_key", frozenset(unique))
+
+    @classmethod
+    def of(cls, *items: QueryItem) -> Query:
+        """The query of these items."""
+        return cls(items)
+
+    @classmethod
+    def all(cls) -> Query:
+        """Every event, the store's own included; so its count is the head."""
+        return _ALL
+
+    @classmethod
+    def user(cls) -> Query:
+        """Every event that users wrote: all but the store's own."""
+        return _USER
+
+    @classmethod
+    def tag(cls, *tags: str) -> Query:
+        """Events that carry all these tags."""
+        if not tags:
+            raise InvalidQuery("Query.tag needs a tag", hint="Query.all() asks for every event")
+        return cls((QueryItem(tags=tags),))
+
+    @classmethod
+    def types(cls, *types: str) -> Query:
+        """Events of one of these types."""
+        if not types:
+            raise InvalidQuery("Query.types needs a type", hint="Query.all() asks for every event")
+        return cls((QueryItem(types=types),))
+
+    @classmethod
+    def stream(cls, stream: str) -> Query:
+        """Events of this stream."""
+        return cls((QueryItem(stream=stream),))
+
+    @classmethod
+    def subject(cls, subject: str) -> Query:
+        """Events with this subject."""
+        return cls((QueryItem(subject=subject),))
+
+    @property
+    def is_all(self) -> bool:
+        """Whether every event matches."""
+        return self.items[0].is_all
+
+    def matches(self, event: Tagged, tags: tuple[str, ...] | None = None) -> bool:
+        """Whether an item matches the event (with other `tags` than its own, if given)."""
+        return any(item.matches(event, tags) for item in self.items)
+
+    def keys(self) -> tuple[str, ...]:
+        """The consistency keys of the query, sorted: `stream:…`, `subject:…`, `tag:…`, `type:…`."""
+        keys: set[str] = set()
+        for item in self.items:
+            keys.update(f"tag:{tag}" for tag in item.tags)
+            keys.update(f"type:{name}" for name in item.types)
+            keys.update(() if item.stream is None else (f"stream:{item.stream}",))
+            keys.update(() if item.subject is None else (f"subject:{item.subject}",))
+        return tuple(sorted(keys))
+
+    def __or__(self, other: Query) -> Query:
+        if not isinstance(other, Query):
+            return NotImplemented
+        return Query((*self.items, *other.items))
+
+    def __and__(self, other: Query) -> Query:
+        if not isinstance(other, Query):
+            return NotImplemented
+        joined = [left & right for left in self.items for right in other.items]
+        items = [item for item in joined if item is not None]
+        if not items:
+            raise InvalidQuery(
+                "no event can match both queries",
+                hint="their types, streams or subjects exclude each other; use | to ask for either",
+            )
+        return Query(items)
+
+    def to_json(self) -> str:
+        """The stable JSON form."""
+        return encode_sorted(self.to_fields()).decode()
+
+    def to_fields(self) -> dict[str, Any]:
+        """The JSON form as a value."""
+        return {"items": [item._fields() for item in self.items]}
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Query:
+        """The query that `to_json` wrote."""
+        try:
+            return cls.from_fields(msgspec.json.decode(text))
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise InvalidQuery(f"not the JSON form of a query: {error}") from error
+
+    @classmethod
+    def from_fields(cls, fields: Any) -> Query:
+        """The query of a decoded JSON form."""
+        match fields:
+            case {"items": [*items]} if len(fields) == 1 and all(
+                isinstance(item, dict) and item.keys() <= set(_FIELDS) for item in items
+            ):
+                return cls(QueryItem(**item) for item in items)
+        raise InvalidQuery(
+            f"not the JSON form of a query: {fields!r:.80}",
+            hint='write {"items": [{"types": ["…"], "tags": ["…"]}]}',
+        )
+
+    def __repr__(self) -> str:
+        return "Query.all()" if self.is_all else f"Query.of({', '.join(map(repr, self.items))})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Query, (self.items,)
+
+
+_FIELDS = ("types", "tags", "exclude_types", "stream", "subject", "where")
+_NOTHING_ASKED = ((), (), (), None, None, None)
+
+
+def _types(values: Iterable[str]) -> tuple[str, ...]:
+    if values == ():
+        return ()
+    return tuple(
+        sorted({check_name(name, "type", InvalidQuery) for name in name_list(values, "type", InvalidQuery)})
+    )
+
+
+def _item(value: object) -> QueryItem:
+    if not isinstance(value, QueryItem):
+        raise InvalidQuery(
+            f"a query consists of QueryItems, not {type(value).__name__}",
+            hint="write Query.of(QueryItem(types=[…], tags=[…]))",
+        )
+    return value
+
+
+def _differ(left: str | None, right: str | None) -> bool:
+    return left is not None and right is not None and left != right
+
+
+def _join_types(left: QueryItem, right: QueryItem) -> tuple[str, ...] | None:
+    """The types both allow: () if any, None if there are none."""
+    if not left.types and not right.types:
+        return ()
+    named = left.types or right.types
+    excluded = {*left.exclude_types, *right.exclude_types}
+    both_allow = tuple(
+        name for name in named if name not in excluded and (not right.types or name in right.types)
+    )
+    return both_allow or None
+
+
+_ANY_EVENT = QueryItem()
+_ALL = Query((_ANY_EVENT,))
+_USER = Query((QueryItem(exclude_types=(RETAGGED,)),))

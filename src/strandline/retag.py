@@ -1,0 +1,130 @@
+"""Retags: changes of tags that are events of the log themselves.
+
+A `$retagged` event lists changes `{position, removed, added}`. It conflicts with a query if, for one
+of its changes, the query matches that event with its old tags or with its new ones, but not with
+both: then what the query means has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from .append import check_position
+from .errors import InvalidInput
+from .event import Event, SequencedEvent
+from .names import MAX_TAGS, RESERVED, RETAGGED, check_own_name, check_tags, name_list
+from .query import Query
+
+MAX_CHANGES = 1_000
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What happened to the tags of the event at `position`."""
+
+    position: int
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+
+    def undo(self, tags: tuple[str, ...]) -> tuple[str, ...]:
+        """The tags before the change."""
+        return tuple(sorted({*tags, *self.removed} - {*self.added}))
+
+
+class Changes(msgspec.Struct):
+    """The data of a `$retagged` event."""
+
+    changes: list[Change]
+
+
+class Retag:
+    """A request to retag the events of a query, or those at some positions."""
+
+    __slots__ = ("add", "replace", "target")
+
+    def __init__(
+        self,
+        target: Query | int | Iterable[int],
+        add: Iterable[str] = (),
+        replace: Mapping[str, Iterable[str]] | None = None,
+    ) -> None:
+        self.target = target if isinstance(target, Query) else _positions(target)
+        self.add = check_tags(add, InvalidInput)
+        self.replace = {} if replace is None else _replacements(replace)
+        if not self.add and not self.replace:
+            raise InvalidInput("nothing to retag with", hint="give add=[tags] or replace={prefix: [values]}")
+
+    def changed(self, event: SequencedEvent) -> tuple[str, ...]:
+        """The tags that the event is to have."""
+        tags = set(event.tags)
+        for prefix, replacement in self.replace.items():
+            old = {tag for tag in tags if tag.startswith(f"{prefix}:")}
+            if old:
+                tags = (tags - old) | replacement
+        tags.update(self.add)
+        if len(tags) > MAX_TAGS:
+            raise InvalidInput(
+                f"event {event.position} would have {len(tags)} tags, the limit is {MAX_TAGS}",
+                hint="retag fewer events, or replace tags instead of adding",
+            )
+        return tuple(sorted(tags))
+
+    def checked(self, position: int, found: SequencedEvent | None) -> SequencedEvent:
+        """The event at a position that was asked for, if it may be retagged."""
+        if found is None:
+            raise InvalidInput(f"there is no event at position {position}", hint="positions start at 1")
+        if found.type.startswith(RESERVED):
+            raise InvalidInput(
+                f"event {position} is the store's own ({found.type}) and keeps its tags",
+                hint="retag events that users wrote",
+            )
+        return found
+
+
+def plan(retag: Retag, events: Iterable[SequencedEvent]) -> Iterator[tuple[Change, tuple[str, ...]]]:
+    """The changes, with the new tags, for those of the events that would change."""
+    for event in events:
+        new = retag.changed(event)
+        if new != event.tags:
+            old, kept = set(event.tags), set(new)
+            yield Change(event.position, tuple(sorted(old - kept)), tuple(sorted(kept - old))), new
+
+
+def retag_events(changes: Sequence[Change]) -> list[Event]:
+    """The `$retagged` events that tell of the changes."""
+    chunks = (changes[start : start + MAX_CHANGES] for start in range(0, len(changes), MAX_CHANGES))
+    return [Event.of_store(RETAGGED, {"changes": chunk}) for chunk in chunks]
+
+
+def changes_of(event: SequencedEvent) -> list[Change]:
+    """What a `$retagged` event lists."""
+    return msgspec.json.decode(event.data, type=Changes).changes
+
+
+def meaning_changed(
+    query: Query, event: SequencedEvent, old: tuple[str, ...], new: tuple[str, ...]
+) -> bool:
+    """The conflict rule: the query matches the event with old or new tags, but not with both."""
+    return query.matches(event, old) != query.matches(event, new)
+
+
+def _positions(target: int | Iterable[int]) -> tuple[int, ...]:
+    if isinstance(target, int):
+        target = (target,)
+    elif isinstance(target, (str, bytes)) or not isinstance(target, Iterable):
+        raise InvalidInput(
+            f"retag takes a query or positions, not {type(target).__name__}", hint="write store.retag([1, 2], …)"
+        )
+    return tuple(sorted({check_position(position, "a position to retag") for position in target}))
+
+
+def _replacements(replace: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+    if not isinstance(replace, Mapping):
+        raise InvalidInput("replace is a mapping", hint='write replace={"student": ["s2"]}')
+    checked: dict[str, set[str]] = {}
+    for prefix, values in replace.items():
+        check_own_name(prefix, "tag prefix", InvalidInput)
+        listed = name_list(values, "value", InvalidInput)
+        checked[prefix] = {check_own_name(f"{prefix}:{value}", "tag", InvalidInput) for value in listed}
+    return checked

@@ -1,0 +1,369 @@
+"""The store: the one thing users connect to."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from .append import (
+    MAX_DATA_BYTES,
+    AppendCondition,
+    AppendRequest,
+    AppendResult,
+    RecordedAppend,
+    check_position,
+    check_size,
+)
+from .engine import Clock, Engine, Page, Span, Stats
+from .engine.open import open_engine
+from .engine.sequencer import Sequencer
+from .engine.watch import HeadWatch
+from .errors import InvalidInput, InvalidQuery, StoreClosed, StrandlineError
+from .event import Event, SequencedEvent, to_microseconds
+from .query import Query
+from .retag import Retag
+from .where import refuse_inside_matcher
+
+FIRST_PAGE = 500
+NEXT_PAGES = 2_000
+
+Events = Event | Iterable[Event]
+
+
+def connect(
+    url: str | os.PathLike[str],
+    *,
+    clock: Clock | None = None,
+    max_data_bytes: int = MAX_DATA_BYTES,
+    record_conditions: bool = True,
+    create: bool = True,
+) -> EventStore:
+    """Open the store at `url`: a file (SQLite), `sqlite:///…` or `memory:`.
+
+    A file that does not exist is created, unless `create` is False. `clock` replaces the time that
+    `recorded_at` is taken from; `max_data_bytes` limits the data of one event; without
+    `record_conditions` the log forgets under which conditions appends were accepted.
+    """
+    engine = open_engine(url, clock=clock, record_conditions=record_conditions, create=create)
+    return EventStore(engine, max_data_bytes=max_data_bytes)
+
+
+class EventStore:
+    """A log of events with conditional appends. Safe to share between threads; a context manager."""
+
+    def __init__(self, engine: Engine, *, max_data_bytes: int = MAX_DATA_BYTES) -> None:
+        self.engine = engine
+        self.max_data_bytes = max_data_bytes
+        self.watch = HeadWatch(engine)
+        self.sequencer = Sequencer(engine, self.watch.look)
+        self._closed_because = ""
+        self._closing = threading.Lock()
+        _open_stores.add(self)
+
+    def append(
+        self,
+        events: Events,
+        condition: AppendCondition | None = None,
+        *,
+        stream: str | None = None,
+        unless_exists: Query | None = None,
+    ) -> AppendResult:
+        """Write the events atomically, unless an event that matches the condition is newer than its `after`.
+
+        With `unless_exists` nothing is written if a matching event is anywhere in the log; the
+        result is then that of the append which wrote it, with `duplicate=True`.
+        """
+        request = self.request(AppendRequest(events, condition, stream, unless_exists))
+        return only(self.sequencer.run((request,)))
+
+    def append_many(self, requests: Iterable[AppendRequest]) -> list[AppendResult | StrandlineError]:
+        """Several appends in one transaction, judged in order; refusals are returned, not raised."""
+        checked = self.requests(requests)
+        return self.sequencer.run(checked) if checked else []
+
+    def retag(
+        self,
+        query_or_positions: Query | int | Iterable[int],
+        *,
+        add: Iterable[str] = (),
+        replace: Mapping[str, Iterable[str]] | None = None,
+    ) -> AppendResult:
+        """Change the tags of events: `add=["vip"]`, or `replace={"student": ["s2"]}` for all `student:*`.
+
+        The change is an append of `$retagged` events; open decisions whose query gains or loses an
+        event by it are refused. If nothing would change, nothing is written and `count` is 0.
+        """
+        self.check_usable()
+        return only(self.sequencer.run((Retag(query_or_positions, add, replace),)))
+
+    def read(
+        self,
+        query: Query | None = None,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        backwards: bool = False,
+        limit: int | None = None,
+    ) -> Read:
+        """The matching events with positions in `(after, until]`; `read.head` is the `after` to append with."""
+        self.check_usable()
+        asked = check_query(query)
+        span = check_span(after, until, backwards=backwards)
+        return Read(self, asked, check_limit(limit), self.read_page(asked, span, first_size(limit)))
+
+    def head(self) -> int:
+        """The last position, 0 if the log is empty."""
+        self.check_usable()
+        return self.engine.head()
+
+    def exists(self, query: Query, after: int = 0) -> bool:
+        """Whether a matching event has a position greater than `after`."""
+        self.check_usable()
+        return self.engine.exists(check_query(query), check_position(after, "after"))
+
+    def count(self, query: Query | None = None) -> int:
+        """How many events match."""
+        self.check_usable()
+        return self.engine.count(check_query(query))
+
+    def position_at(self, when: datetime) -> int:
+        """The last position with `recorded_at <= when`, 0 if none."""
+        self.check_usable()
+        return self.engine.position_at(to_microseconds(when))
+
+    def stats(self) -> Stats:
+        """Figures about the log: its uuid, head, number of appends and refusals, size."""
+        self.check_usable()
+        return self.engine.stats()
+
+    def subscribe(self, query: Query | None = None, *, after: int = 0) -> Subscription:
+        """A blocking iterator: the matching events after `after`, then each new one as it is written."""
+        self.check_usable()
+        return Subscription(self, check_query(query), check_position(after, "after"))
+
+    def appends(self, after: int = 0) -> Iterator[RecordedAppend]:
+        """The recorded appends with `first > after`, in order."""
+        self.check_usable()
+        return self._appends(check_position(after, "after"))
+
+    def _appends(self, after: int) -> Iterator[RecordedAppend]:
+        while page := self.appends_page(after):
+            yield from page
+            after = page[-1].last
+
+    def close(self) -> None:
+        """Finish what was accepted and release the log; again is harmless, other use raises `StoreClosed`."""
+        with self._closing:
+            if self._closed_because:
+                return
+            self.sequencer.close()
+            self._closed_because = "the store is closed"
+            self.watch.close()
+            self.engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<EventStore {self.engine.name}{' closed' if self.is_closed else ''}>"
+
+    # What follows is for the async facade and other layers.
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called (or the process forked)."""
+        return bool(self._closed_because)
+
+    def check_usable(self) -> None:
+        """Raise if the store is closed, belongs to another process, or is called by a matcher."""
+        if self._closed_because:
+            raise StoreClosed(self._closed_because)
+        refuse_inside_matcher()
+
+    def request(self, request: AppendRequest) -> AppendRequest:
+        """The request, if this store may take it now."""
+        self.check_usable()
+        check_size(request.events, self.max_data_bytes)
+        return request
+
+    def requests(self, requests: Iterable[AppendRequest]) -> Sequence[AppendRequest]:
+        """The requests, if this store may take them all."""
+        listed = tuple(requests)
+        for request in listed:
+            if not isinstance(request, AppendRequest):
+                raise InvalidInput(
+                    f"append_many takes AppendRequests, not {type(request).__name__}",
+                    hint="write AppendRequest([events], condition)",
+                )
+        self.check_usable()
+        return tuple(self.request(request) for request in listed)
+
+    def read_page(self, query: Query, span: Span, size: int) -> Page:
+        """A page of a read; raises if the store was closed meanwhile."""
+        self.check_usable()
+        return self.engine.read_page(query, span, size)
+
+    def appends_page(self, after: int) -> list[RecordedAppend]:
+        """A page of recorded appends; raises if the store was closed meanwhile."""
+        self.check_usable()
+        return self.engine.appends_page(after, NEXT_PAGES)
+
+    def leave_to_parent(self) -> None:
+        """Never touch the log again: this process is a fork of the one that opened it."""
+        self._closed_because = "the store was opened before this process was forked"
+
+
+class Read:
+    """The events of a read, in pages: iterate over it, as often as you like."""
+
+    def __init__(self, store: EventStore, query: Query, limit: int | None, first: Page) -> None:
+        self._store = store
+        self._limit = limit
+        self._first = first
+        self.query = query
+
+    @property
+    def head(self) -> int:
+        """The head of the log when the read began (at most `until`): the `after` to append with."""
+        return self._first.head
+
+    @property
+    def condition(self) -> AppendCondition:
+        """The condition that nothing matching was written since this read."""
+        return AppendCondition(self.query, after=self.head)
+
+    def __iter__(self) -> Iterator[SequencedEvent]:
+        page, left = self._first, self._limit
+        while True:
+            yield from page.events
+            request = next_page(page, left)
+            if request is None:
+                return
+            span, size, left = request
+            page = self._store.read_page(self.query, span, size)
+
+    def ndjson(self) -> Iterator[bytes]:
+        """The events as lines of JSON, newline included."""
+        for event in self:
+            yield event.to_line() + b"\n"
+
+
+class Subscription:
+    """A blocking iterator over the log that waits for more at its end, until it is stopped."""
+
+    def __init__(self, store: EventStore, query: Query, after: int) -> None:
+        self._store = store
+        self._query = query
+        self._is_stopped = False
+        self._events = self._follow(after)
+
+    def stop(self) -> None:
+        """End the iteration, from any thread."""
+        self._is_stopped = True
+        self._store.watch.wake_all()
+
+    def __iter__(self) -> Iterator[SequencedEvent]:
+        return self
+
+    def __next__(self) -> SequencedEvent:
+        return next(self._events)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _is_over(self) -> bool:
+        return self._is_stopped or self._store.is_closed
+
+    def _follow(self, after: int) -> Iterator[SequencedEvent]:
+        span: Span | None = Span(after)
+        while not self._is_over():
+            if span is None:
+                self._store.watch.wait(after, self._is_over)
+                span = Span(after)
+                continue
+            try:
+                page = self._store.read_page(self._query, span, NEXT_PAGES)
+            except StoreClosed:
+                return
+            for event in page.events:
+                yield event
+                if self._is_over():
+                    return
+            after, span = max(after, page.head), page.rest
+
+
+def only(outcomes: Sequence[AppendResult | StrandlineError]) -> AppendResult:
+    """The outcome of a single request; an error is raised."""
+    (outcome,) = outcomes
+    if isinstance(outcome, StrandlineError):
+        raise outcome
+    return outcome
+
+
+def check_query(query: Query | None) -> Query:
+    """The query to ask; None asks for every event."""
+    if query is None:
+        return Query.all()
+    if not isinstance(query, Query):
+        raise InvalidQuery(
+            f"a query is a Query, not {type(query).__name__}", hint="write Query.of(…) or Query.tag(…)"
+        )
+    return query
+
+
+def check_span(after: int, until: int | None, *, backwards: bool) -> Span:
+    """The positions to read."""
+    check_position(after, "after")
+    return Span(after, None if until is None else check_position(until, "until"), backwards)
+
+
+def check_limit(limit: int | None) -> int | None:
+    """How many events to read at most."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise InvalidInput(f"limit is a whole number from 1, not {limit!r:.40}", hint="leave it out to read all")
+    return limit
+
+
+def first_size(limit: int | None) -> int:
+    """How many events the first page of a read has."""
+    return FIRST_PAGE if limit is None else min(check_limit(limit) or FIRST_PAGE, FIRST_PAGE)
+
+
+def next_page(page: Page, left: int | None) -> tuple[Span, int, int | None] | None:
+    """What to ask for after `page`: the span, the size, and how many events are left to read then."""
+    if left is not None:
+        left -= len(page.events)
+    if page.rest is None or left == 0:
+        return None
+    return page.rest, NEXT_PAGES if left is None else min(left, NEXT_PAGES), left
+
+
+_open_stores: weakref.WeakSet[EventStore] = weakref.WeakSet()
+_kept_from_finalizers: list[EventStore] = []
+
+
+def _after_fork() -> None:
+    # A database connection that the parent still uses must not be closed here, so nothing is freed.
+    for store in list(_open_stores):
+        store.leave_to_parent()
+        _kept_from_finalizers.append(store)
+
+
+_register: Callable[..., None] | None = getattr(os, "register_at_fork", None)
+if _register is not None:
+    _register(after_in_child=_after_fork)

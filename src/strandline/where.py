@@ -1,0 +1,226 @@
+"""`where`: a filter on an event's payload, as an object matcher or as a Python callable.
+
+One function decides for every engine. A matcher is nested equality; a list means any of; operators
+start with `$`; nested objects match partially; `$metadata` at the top reaches the metadata. JSON
+types never mix (true is not 1, but 1 is 1.0), and a missing path fails all but `$ne` and `$nin`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from .errors import InvalidInput, InvalidQuery
+
+METADATA: Final = "$metadata"
+ALL_OF: Final = "$and"
+
+
+class Payload(Protocol):
+    """What a matcher may look at."""
+
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def metadata(self) -> Mapping[str, str]: ...
+
+
+class _Missing:
+    """No value at that path."""
+
+
+_MISSING: Final = _Missing()
+
+
+class _Calling(threading.local):
+    active = False
+
+
+_calling = _Calling()
+
+
+def refuse_inside_matcher() -> None:
+    """Raise if the current thread is inside a user's matcher: it must not call the store."""
+    if _calling.active:
+        raise InvalidInput(
+            "a matcher must not call the store", hint="read what it needs before, and close over it"
+        )
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        return left == right
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    return type(left) is type(right) and bool(left == right)
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def holds(value: Any, operand: Any) -> bool:
+        if isinstance(value, bool) or isinstance(operand, bool):
+            return False
+        numbers = isinstance(value, (int, float)) and isinstance(operand, (int, float))
+        texts = isinstance(value, str) and isinstance(operand, str)
+        return (numbers or texts) and compare(value, operand)
+
+    return holds
+
+
+def _is_in(value: Any, operand: list[Any]) -> bool:
+    return any(_same(value, choice) for choice in operand)
+
+
+def _has_any(value: Any, operand: list[Any]) -> bool:
+    return isinstance(value, list) and any(_is_in(choice, value) for choice in operand)
+
+
+_OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "$eq": _same,
+    "$ne": lambda value, operand: not _same(value, operand),
+    "$gt": _ordered(lambda value, operand: value > operand),
+    "$gte": _ordered(lambda value, operand: value >= operand),
+    "$lt": _ordered(lambda value, operand: value < operand),
+    "$lte": _ordered(lambda value, operand: value <= operand),
+    "$in": _is_in,
+    "$nin": lambda value, operand: not _is_in(value, operand),
+    "$has": lambda value, operand: isinstance(value, list) and _is_in(operand, value),
+    "$hasAny": _has_any,
+}
+_HOLD_WHEN_MISSING: Final = frozenset({"$ne", "$nin"})
+_TAKE_A_LIST: Final = frozenset({"$in", "$nin", "$hasAny", ALL_OF})
+
+
+def check_where(where: object) -> dict[str, Any] | Callable[[Any], bool]:
+    """Return a private copy of an object matcher, or the callable itself."""
+    if isinstance(where, Mapping):
+        try:
+            copy = msgspec.json.decode(msgspec.json.encode(where))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidQuery(f"where is not JSON: {error}", hint="use JSON values only") from error
+        _check_top(copy)
+        return dict(copy)
+    if callable(where):
+        return where
+    raise InvalidQuery(
+        f"where is an object matcher or a callable, not {type(where).__name__}",
+        hint='for example where={"amount": {"$gte": 10}}',
+    )
+
+
+def both(left: Any, right: Any) -> Any:
+    """The filter that holds where both hold."""
+    if left is None or right is None or left == right:
+        return right if left is None else left
+    if isinstance(left, dict) and isinstance(right, dict):
+        return {ALL_OF: [*_conjuncts(left), *_conjuncts(right)]}
+    return lambda event: where_matches(left, event) and where_matches(right, event)
+
+
+def where_matches(where: Any, event: Payload) -> bool:
+    """Whether the filter holds for the event; data that is not JSON matches no object matcher."""
+    if callable(where):
+        return _call(where, event)
+    try:
+        value = msgspec.json.decode(event.data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return _top_matches(where, value, event)
+
+
+def _call(where: Callable[[Any], bool], event: Payload) -> bool:
+    nested = _calling.active
+    _calling.active = True
+    try:
+        return bool(where(event))
+    except Exception as error:
+        raise InvalidQuery(
+            f"the matcher raised {type(error).__name__}: {error}", hint="correct the callable given as where"
+        ) from error
+    finally:
+        _calling.active = nested
+
+
+def _conjuncts(where: dict[str, Any]) -> list[Any]:
+    return list(where[ALL_OF]) if where.keys() == {ALL_OF} else [where]
+
+
+def _check_top(where: Any) -> None:
+    if not isinstance(where, dict):
+        raise InvalidQuery(f"each part of {ALL_OF} is an object matcher, not {where!r:.60}")
+    if where.keys() == {ALL_OF}:
+        for part in _list_operand(ALL_OF, where[ALL_OF]):
+            _check_top(part)
+        return
+    rest = dict(where)
+    metadata = rest.pop(METADATA, {})
+    if not isinstance(metadata, dict) or any(key.startswith("$") for key in metadata):
+        raise InvalidQuery(
+            f"{METADATA} takes an object of metadata names: {metadata!r:.60}",
+            hint=f'for example {{"{METADATA}": {{"user": "u1"}}}}',
+        )
+    _check(metadata)
+    _check(rest)
+
+
+def _check(pattern: Any) -> None:
+    if isinstance(pattern, list):
+        for choice in pattern:
+            _check(choice)
+    if not isinstance(pattern, dict):
+        return
+    operators = [key for key in pattern if key.startswith("$")]
+    for name in operators:
+        if name not in _OPERATORS:
+            raise InvalidQuery(
+                f"unknown operator {name!r} in where", hint=f"known are: {', '.join(_OPERATORS)}"
+            )
+        if name in _TAKE_A_LIST:
+            _list_operand(name, pattern[name])
+    if operators and len(operators) < len(pattern):
+        raise InvalidQuery(
+            f"where mixes operators and field names: {sorted(pattern)}",
+            hint='write {"field": {"$gte": 1}}: operators inside the field',
+        )
+    if not operators:
+        for value in pattern.values():
+            _check(value)
+
+
+def _list_operand(name: str, operand: Any) -> list[Any]:
+    if not isinstance(operand, list):
+        raise InvalidQuery(f"{name} takes a list, not {operand!r:.60}", hint=f'write {{"{name}": […]}}')
+    return operand
+
+
+def _top_matches(where: dict[str, Any], value: Any, event: Payload) -> bool:
+    if where.keys() == {ALL_OF}:
+        return all(_top_matches(part, value, event) for part in where[ALL_OF])
+    if METADATA not in where:
+        return _matches(where, value)
+    rest = {key: pattern for key, pattern in where.items() if key != METADATA}
+    return _matches(where[METADATA], dict(event.metadata)) and (not rest or _matches(rest, value))
+
+
+def _matches(pattern: Any, value: Any) -> bool:
+    if isinstance(pattern, list):
+        return any(_matches(choice, value) for choice in pattern)
+    if not isinstance(pattern, dict):
+        return value is not _MISSING and _same(value, pattern)
+    if pattern and next(iter(pattern)).startswith("$"):
+        return all(_operator_holds(name, value, operand) for name, operand in pattern.items())
+    return isinstance(value, dict) and all(
+        _matches(inner, value.get(key, _MISSING)) for key, inner in pattern.items()
+    )
+
+
+def _operator_holds(name: str, value: Any, operand: Any) -> bool:
+    if value is _MISSING:
+        return name in _HOLD_WHEN_MISSING
+    return _OPERATORS[name](value, operand)
