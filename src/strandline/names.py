@@ -71,3 +71,12 @@ def stream_tag(stream: str) -> str:
 def subject_tag(subject: str) -> str:
     """The reserved tag under which a subject is indexed."""
     return f"$subject:{subject}"
+
+
+def index_tags(tags: Iterable[str], stream: str | None, subject: str | None) -> tuple[str, ...]:
+    """The tags by which an event is found: its own, its stream's, its subject's."""
+    if stream is None and subject is None:
+        return tuple(tags)
+    of_stream = () if stream is None else (stream_tag(stream),)
+    of_subject = () if subject is None else (subject_tag(subject),)
+    return (*tags, *of_stream, *of_subject)

@@ -9,7 +9,7 @@ import msgspec
 
 from .errors import InvalidQuery
 from .event import encode_sorted
-from .names import RESERVED, RETAGGED, check_name, check_tags, name_list, stream_tag, subject_tag
+from .names import RESERVED, RETAGGED, check_name, check_tags, index_tags, name_list
 from .where import Payload, both, check_where, where_matches
 
 Where = Mapping[str, Any] | Callable[[Any], bool]
@@ -111,11 +111,7 @@ class QueryItem(FrozenValue):
 
     def index_tags(self) -> tuple[str, ...]:
         """The tags under which an engine finds the item's events: its own, its stream's, its subject's."""
-        if self.stream is None and self.subject is None:
-            return self.tags
-        stream = () if self.stream is None else (stream_tag(self.stream),)
-        subject = () if self.subject is None else (subject_tag(self.subject),)
-        return (*self.tags, *stream, *subject)
+        return index_tags(self.tags, self.stream, self.subject)
 
     def matches(self, event: Tagged, tags: tuple[str, ...] | None = None) -> bool:
         """Whether the item matches the event (with other `tags` than its own, if given)."""

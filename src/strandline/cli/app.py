@@ -1,0 +1,71 @@
+"""The `strandline` command: its subcommands, its errors, its exit code."""
+
+import contextlib
+import io
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+import strandline
+from strandline import StrandlineError
+
+from . import append, backup, check, head, migrate, read, stats, tail
+from .demo import command as demo
+from .doctor import command as doctor
+from .examples import Command, Commands
+from .failure import INTERRUPTED, leave_closed_pipe, report
+
+app = typer.Typer(
+    name="strandline",
+    cls=Commands,
+    help="An event store in which the consistency boundary of a decision is a query.",
+    epilog="strandline demo\nstrandline append school.db CourseDefined '{\"course\": \"c1\"}' --tag course:c1",
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    invoke_without_command=True,
+)
+for module in (append, read, tail, head, stats, check, backup, migrate, doctor, demo):
+    app.command(module.NAME, cls=Command, epilog=module.EXAMPLE)(module.run)
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if asked:
+        typer.echo(f"strandline {strandline.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    *,
+    version: Annotated[  # noqa: ARG001 - its callback does the work
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Without a command, show the help."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line and return its exit code; errors are shown, not raised."""
+    as_json = "--json" in arguments
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = app(list(arguments), prog_name="strandline", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        leave_closed_pipe()
+        return 0
+    except (StrandlineError, typer.TyperException, OSError) as error:
+        with contextlib.suppress(BrokenPipeError):
+            return report(error, as_json=as_json)
+        return 2
+    except (typer.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    return code if isinstance(code, int) else 0

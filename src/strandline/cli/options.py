@@ -1,0 +1,97 @@
+"""Arguments and options that several commands share, and what they mean."""
+
+import os
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+import strandline
+from strandline import EventStore, InvalidInput, InvalidQuery, Query, QueryItem
+
+URL_VARIABLE = "STRANDLINE_URL"
+
+Url = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[URL]",
+        help=f"The store: a file, or sqlite:///FILE.  [default: ${URL_VARIABLE}]",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="One line of JSON per result, also on a terminal.")]
+Types = Annotated[
+    list[str] | None, typer.Option("--type", metavar="TYPE", help="Events of this type; again: or of that.")
+]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="Events with this tag; again: and with that.")
+]
+ExcludeTypes = Annotated[
+    list[str] | None, typer.Option("--exclude-type", metavar="TYPE", help="No events of this type; may be repeated.")
+]
+Stream = Annotated[str | None, typer.Option("--stream", metavar="NAME", help="Events of this stream.")]
+Subject = Annotated[str | None, typer.Option("--subject", metavar="NAME", help="Events with this subject.")]
+Where = Annotated[
+    str | None,
+    typer.Option("--where", metavar="JSON", help='Events whose data match, as {"amount": {"$gte": 10}}.'),
+]
+QueryJson = Annotated[
+    str | None,
+    typer.Option(
+        "--query", metavar="JSON", help='A whole query, as {"items": [{"types": ["…"], "tags": ["…"]}]}.'
+    ),
+]
+
+
+def store_url(url: str | None) -> str:
+    """The store that was named, or the one of the environment."""
+    found = url or os.environ.get(URL_VARIABLE, "")
+    if not found:
+        raise InvalidInput("no store was named", hint=f"give its URL, or set {URL_VARIABLE}=school.db")
+    return found
+
+
+def open_existing(url: str | None) -> EventStore:
+    """Connect to a store; one that does not exist is not created."""
+    return strandline.connect(store_url(url), create=False)
+
+
+def query_of(  # noqa: PLR0913 - one parameter per option
+    *,
+    types: list[str] | None = None,
+    tags: list[str] | None = None,
+    exclude_types: list[str] | None = None,
+    stream: str | None = None,
+    subject: str | None = None,
+    where: str | None = None,
+    query: str | None = None,
+) -> Query:
+    """The query that the options ask for together."""
+    item = QueryItem(types or (), tags or (), exclude_types or (), stream, subject, where_of(where))
+    whole = Query.all() if query is None else parse_query(query, "--query")
+    return whole & Query.of(item)
+
+
+def parse_query(text: str, option: str) -> Query:
+    """The query in an option; an error says which one."""
+    try:
+        return Query.from_json(text)
+    except InvalidQuery as error:
+        raise InvalidQuery(f"{option}: {error}", hint=error.hint or _QUERY_HINT) from error
+
+
+def where_of(text: str | None) -> dict[str, Any] | None:
+    """The object matcher in `--where`."""
+    if text is None:
+        return None
+    try:
+        matcher = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise InvalidQuery(f"--where is not JSON: {error}", hint=_WHERE_HINT) from error
+    if not isinstance(matcher, dict):
+        raise InvalidQuery("--where is not a JSON object", hint=_WHERE_HINT)
+    return matcher
+
+
+_QUERY_HINT = """write --query '{"items": [{"types": ["…"], "tags": ["…"]}]}'"""
+_WHERE_HINT = """write --where '{"amount": {"$gte": 10}}'"""

@@ -1,0 +1,205 @@
+"""The SQLite engine: a durable log in one file, for any number of threads and processes.
+
+The only place that imports apsw. Writes go through one connection under a lock between processes;
+short reads use the same connection while nobody writes, because its page cache is warm, and long
+ones have connections of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+import apsw
+
+from ...append import RecordedAppend
+from ...errors import Unavailable
+from ...query import Query
+from .. import Outcome, Page, Span, Stats, Work
+from ..rules import Time
+from .conditions import JSON, status_of, unpack
+from .connection import (
+    READER_CACHE_KIB,
+    WRITER_CACHE_KIB,
+    Connection,
+    FileLock,
+    check_file,
+    create_file,
+    translate,
+    translated,
+)
+from .names import Names
+from .schema import VERSION, check_version, prepare, version_of
+from .search import Search
+from .statements import sql
+from .writer import Writer
+
+SHORT_READ = 500
+IDLE_READERS = 4
+
+_APPENDS_AFTER = sql("appends_after")
+_SHAPE_BY_ID = sql("shape_by_id")
+_RECORDED_AT = sql("recorded_at")
+_STATS = sql("stats")
+
+
+class SqliteEngine:
+    """A log in a file."""
+
+    name = "sqlite"
+    is_shared = True
+
+    def __init__(self, path: str, time: Time, *, record_conditions: bool = True, create: bool = True) -> None:
+        check_file(path, create=create)
+        self._path = os.path.abspath(path)
+        self._names = Names()
+        self._lock = threading.Lock()  # guards the writing connection
+        self._file_lock = FileLock(self._path)
+        self._readers: list[Connection] = []
+        self._is_closed = False
+        with translated(self._path):
+            self._connection = self._open()
+        self._search = Search(self._connection, self._names)
+        self._writer = Writer(self._connection, self._names, time, record_conditions=record_conditions)
+
+    def _open(self) -> Connection:
+        if os.path.exists(self._path) and not os.access(self._path, os.W_OK):
+            connection = Connection(self._path, cache_kib=WRITER_CACHE_KIB, writable=False)
+            check_version(version_of(connection, self._path), self._path)
+            return connection
+        with self._file_lock:
+            create_file(self._path)
+            connection = Connection(self._path, cache_kib=WRITER_CACHE_KIB)
+            try:
+                prepare(connection, self._path)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    def append(self, batch: Sequence[Work]) -> list[Outcome]:
+        if not self._connection.is_writable:
+            raise Unavailable(f"{self._path} is read-only", hint=f"make it writable: chmod u+w {self._path}")
+        try:
+            with self._lock, self._file_lock:
+                return self._writer.write(batch)
+        except (apsw.Error, OSError) as error:
+            ours = translate(error, self._path, written=None)
+            if ours is None:
+                raise
+            raise ours from error
+
+    def head(self) -> int:
+        with self._reading() as search:
+            return search.head()[0]
+
+    def read_page(self, query: Query, span: Span, size: int) -> Page:
+        is_long = size > SHORT_READ or any(item.where is not None for item in query.items)
+        with self._reading(is_long=is_long) as search, search.connection.snapshot():
+            return search.page(query, span, size)
+
+    def exists(self, query: Query, after: int) -> bool:
+        with self._reading() as search, search.connection.snapshot():
+            return search.first(query, after, search.head()[0]) is not None
+
+    def count(self, query: Query) -> int:
+        with self._reading(is_long=True) as search, search.connection.snapshot():
+            return search.count(query, search.head()[0])
+
+    def position_at(self, microseconds: int) -> int:
+        with self._reading() as search, search.connection.snapshot():
+            low, high = 0, search.head()[0]
+            while low < high:
+                middle = (low + high + 1) // 2
+                if search.connection.execute(_RECORDED_AT, (middle,))[0][0] <= microseconds:
+                    low = middle
+                else:
+                    high = middle - 1
+            return low
+
+    def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
+        with self._reading(is_long=True) as search, search.connection.snapshot():
+            connection = search.connection
+            return [
+                self._recorded(connection, *row) for row in connection.execute(_APPENDS_AFTER, (after, size))
+            ]
+
+    def _recorded(
+        self, connection: Connection, first: int, last: int, shape: int | None, arguments: str, recorded_at: int
+    ) -> RecordedAppend:
+        status = status_of(shape)
+        condition = None
+        if status == "recorded":
+            ((text,),) = connection.execute(_SHAPE_BY_ID, (shape,))
+            condition = unpack(
+                first, None if shape == JSON else text, arguments, lambda number: self._names.text(connection, number)
+            )
+        return RecordedAppend(first, last, condition, status, recorded_at)
+
+    def stats(self) -> Stats:
+        with self._reading(is_long=True) as search, search.connection.snapshot():
+            ((log, refused, appends, tags, size),) = search.connection.execute(_STATS)
+            return Stats(
+                engine=self.name,
+                log=UUID(bytes=log),
+                schema=VERSION,
+                head=search.head()[0],
+                appends=appends,
+                refused=refused + self._writer.refused,
+                types=len(search.types()),
+                tags=tags,
+                size_bytes=size + _size(f"{self._path}-wal"),
+            )
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            with contextlib.suppress(apsw.Error, OSError):  # a lost count is no reason to fail
+                self._write_down_refusals()
+            for reader in self._readers:
+                reader.close()
+            self._readers.clear()
+            self._connection.close()
+            self._file_lock.close()
+
+    def _write_down_refusals(self) -> None:
+        if self._writer.refused and self._connection.is_writable:
+            with self._file_lock:
+                self._writer.count_refused()
+
+    @contextlib.contextmanager
+    def _reading(self, *, is_long: bool = False) -> Iterator[Search]:
+        with translated(self._path):
+            if not is_long and self._lock.acquire(blocking=False):
+                try:
+                    yield self._search
+                finally:
+                    self._lock.release()
+                return
+            reader = self._take_reader()
+            try:
+                yield Search(reader, self._names)
+            finally:
+                self._give_back(reader)
+
+    def _take_reader(self) -> Connection:
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return Connection(self._path, cache_kib=READER_CACHE_KIB, writable=self._connection.is_writable)
+
+    def _give_back(self, reader: Connection) -> None:
+        if self._is_closed or len(self._readers) >= IDLE_READERS:
+            reader.close()
+        else:
+            self._readers.append(reader)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0

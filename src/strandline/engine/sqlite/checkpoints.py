@@ -1,0 +1,60 @@
+"""Consistency checkpoints: per tag and per type the last position, as far as it is known.
+
+They only ever say "no conflict"; whatever they cannot say, the index decides. Bounded, and changed
+only by what is committed.
+"""
+
+from __future__ import annotations
+
+from ...event import Event, SequencedEvent
+from ...names import index_tags
+from ...query import Query, QueryItem
+
+MAX_KEPT = 100_000
+_UNKNOWN = 1 << 62
+
+
+class Checkpoints:
+    """The last positions of recently written tags and types; those of an open transaction apart."""
+
+    def __init__(self) -> None:
+        self._tags: dict[str, int] = {}
+        self._types: dict[str, int] = {}
+        self._new_tags: dict[str, int] = {}
+        self._new_types: dict[str, int] = {}
+
+    def rule_out(self, query: Query, after: int) -> bool:
+        """Whether certainly no event after `after` matches."""
+        return all(self._rules_out(item, after) for item in query.items)
+
+    def _rules_out(self, item: QueryItem, after: int) -> bool:
+        for tag in item.index_tags():
+            if (self._new_tags.get(tag) or self._tags.get(tag, _UNKNOWN)) <= after:
+                return True
+        return bool(item.types) and all(
+            (self._new_types.get(name) or self._types.get(name, _UNKNOWN)) <= after for name in item.types
+        )
+
+    def note(self, position: int, event: Event | SequencedEvent) -> None:
+        """An event was written in the open transaction."""
+        self._new_types[event.type] = position
+        for tag in index_tags(event.tags, event.stream, event.subject):
+            self._new_tags[tag] = position
+
+    def committed(self) -> None:
+        """What was noted is in the log."""
+        if len(self._tags) + len(self._new_tags) > MAX_KEPT:
+            self.forget()
+        self._tags.update(self._new_tags)
+        self._types.update(self._new_types)
+        self.rolled_back()
+
+    def rolled_back(self) -> None:
+        """What was noted is not in the log."""
+        self._new_tags.clear()
+        self._new_types.clear()
+
+    def forget(self) -> None:
+        """Know nothing of what is committed: always right."""
+        self._tags.clear()
+        self._types.clear()

@@ -1,0 +1,168 @@
+"""Opening the file: connections, the lock between processes, and what SQLite's errors mean."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import apsw
+
+from ...errors import CorruptLog, InvalidInput, NotFound, StrandlineError, Unavailable
+
+BUSY_MILLISECONDS = 10_000
+WRITER_CACHE_KIB = 32_768
+READER_CACHE_KIB = 8_192
+
+Execute = Callable[[str, Sequence[Any]], list[Any]]
+
+
+class Connection:
+    """One connection to the file. `execute` returns all rows; not to be used by two threads at once."""
+
+    def __init__(self, path: str, *, cache_kib: int, writable: bool = True) -> None:
+        flags = apsw.SQLITE_OPEN_READWRITE if writable else apsw.SQLITE_OPEN_READONLY
+        self._database = apsw.Connection(path, flags=flags)
+        self._database.set_busy_timeout(BUSY_MILLISECONDS)
+        self._cursor = self._database.cursor()
+        self.is_writable = not self._database.readonly("main")
+        self.run(f"pragma cache_size = -{cache_kib}")
+        self.run("pragma synchronous = full")
+        if sys.platform == "darwin":
+            self.run("pragma fullfsync = on")  # fsync alone does not reach the disk there
+
+    @property
+    def database(self) -> apsw.Connection:
+        """The connection of apsw."""
+        return self._database
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Run a statement and return its rows."""
+        return self._cursor.execute(statement, parameters).fetchall()
+
+    def run(self, statement: str, parameters: Sequence[Any] = ()) -> None:
+        """Run a statement, or several, for its effect."""
+        self._cursor.execute(statement, parameters).fetchall()
+
+    def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement for each row of parameters."""
+        self._cursor.executemany(statement, rows)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        return self._database.in_transaction
+
+    def roll_back(self) -> None:
+        """End the transaction, if one is open, without its effects."""
+        if self.in_transaction:
+            self.run("rollback")
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """A read transaction: all statements see the same state."""
+        self.run("begin")
+        try:
+            yield
+        finally:
+            self.roll_back()
+
+    def close(self) -> None:
+        """Close the connection; the last one to close tidies the file up."""
+        self._cursor.close(True)
+        self._database.close()
+
+
+class FileLock:
+    """A lock between processes, on `<file>.lock`. The kernel queues those who wait; SQLite's own lock
+    makes them poll, and one process can starve another."""
+
+    def __init__(self, path: str) -> None:
+        self._path = f"{path}.lock"
+        self._file: int | None = None
+
+    def open(self) -> None:
+        """Open the lock file, which is made if need be."""
+        if self._file is None:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def acquire(self) -> None:
+        """Wait for the lock."""
+        if self._file is None:
+            self.open()
+        fcntl.flock(self._file, fcntl.LOCK_EX)  # type: ignore[arg-type]
+
+    def release(self) -> None:
+        """Let the next one in."""
+        fcntl.flock(self._file, fcntl.LOCK_UN)  # type: ignore[arg-type]
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def close(self) -> None:
+        """Close the lock file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def check_file(path: str, *, create: bool) -> None:
+    """Refuse what cannot be a store before SQLite sees it."""
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path):
+        raise InvalidInput(f"{path} is a folder", hint=f"name a file in it: {os.path.join(path, 'events.db')}")
+    if not os.path.isdir(folder):
+        raise NotFound(f"the folder {folder} does not exist", hint=f"make it: mkdir -p {folder}")
+    if not create and not os.path.exists(path):
+        raise NotFound(f"there is no store at {path}", hint="check the path; strandline append makes a new one")
+
+
+def create_file(path: str) -> None:
+    """Make the file, readable by its owner only. Call with the file lock held.
+
+    Never opens a file that exists: closing it would drop the locks that SQLite holds on it.
+    """
+    if not os.path.exists(path):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def translate(error: BaseException, path: str, *, written: bool | None = False) -> StrandlineError | None:
+    """The error to raise instead of one of SQLite's or the system's; None to let it pass."""
+    match error:
+        case apsw.FullError():
+            return Unavailable(f"no space left for {path}", hint="free some space, then send the same again")
+        case apsw.NotADBError():
+            return InvalidInput(f"{path} is not a Strandline store", hint="check the path, or name a new file")
+        case apsw.CorruptError():
+            return CorruptLog(f"{path} is damaged: {error}")
+        case apsw.ReadOnlyError() | apsw.PermissionsError() | PermissionError():
+            return Unavailable(
+                f"{path} cannot be written: {error}", hint=f"make the file and its folder writable: chmod u+w {path}"
+            )
+        case apsw.BusyError() | apsw.LockedError():
+            return Unavailable(f"{path} is locked by another program: {error}", hint="close it and send the same again")
+        case apsw.CantOpenError():
+            return Unavailable(f"{path} cannot be opened: {error}", hint="check the file's and its folder's rights")
+        case apsw.IOError() | OSError():
+            return Unavailable(f"reading or writing {path} failed: {error}", written=written)
+        case apsw.ConnectionClosedError():
+            return Unavailable(f"the connection to {path} is closed: {error}", written=written)
+    return None
+
+
+@contextlib.contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Raise our errors instead of SQLite's."""
+    try:
+        yield
+    except (apsw.Error, OSError) as error:
+        ours = translate(error, path)
+        if ours is None:
+            raise
+        raise ours from error

@@ -1,0 +1,86 @@
+"""Tags and types as small numbers. A number never changes its meaning, so what was found is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .connection import Connection
+from .statements import sql
+
+EVERY_EVENT = 0
+MAX_KEPT = 100_000
+
+_BY_TEXT = sql("name_by_text")
+_BY_ID = sql("name_by_id")
+_INSERT = sql("name_insert")
+
+Find = Callable[[str], int | None]
+
+
+class Names:
+    """What is known of the table `name`, for all connections of a store."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {}
+        self._texts: dict[int, str] = {}
+
+    def find(self, connection: Connection, text: str) -> int | None:
+        """The number of a name, None if the log has never seen it."""
+        known = self._ids.get(text)
+        if known is None:
+            for (known,) in connection.execute(_BY_TEXT, (text,)):
+                self.keep(text, known)
+        return known
+
+    def text(self, connection: Connection, number: int) -> str:
+        """The name of a number."""
+        known = self._texts.get(number)
+        if known is None:
+            ((known,),) = connection.execute(_BY_ID, (number,))
+            self.keep(known, number)
+        return known
+
+    def keep(self, text: str, number: int) -> None:
+        """Remember a name that is committed."""
+        if len(self._ids) >= MAX_KEPT:
+            self._ids = {}
+            self._texts = {}
+        self._ids[text] = number
+        self._texts[number] = text
+
+    @property
+    def texts(self) -> dict[int, str]:
+        """The texts that are known."""
+        return self._texts
+
+
+class Interning:
+    """Names inside a write transaction: new ones are made, and kept once they are committed."""
+
+    def __init__(self, names: Names, connection: Connection) -> None:
+        self._names = names
+        self._connection = connection
+        self._new: dict[str, int] = {}
+
+    def find(self, text: str) -> int | None:
+        """The number of a name, if it has one."""
+        new = self._new.get(text)
+        return self._names.find(self._connection, text) if new is None else new
+
+    def intern(self, text: str) -> int:
+        """The number of a name, a new one if need be."""
+        number = self.find(text)
+        if number is None:
+            ((number,),) = self._connection.execute(_INSERT, (text,))
+            self._new[text] = number
+        return number
+
+    def committed(self) -> None:
+        """The new names are in the log."""
+        for text, number in self._new.items():
+            self._names.keep(text, number)
+        self._new.clear()
+
+    def rolled_back(self) -> None:
+        """The new names were never made."""
+        self._new.clear()

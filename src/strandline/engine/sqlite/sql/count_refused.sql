@@ -1,0 +1,2 @@
+-- Refused appends since the last count.
+update log set refused = refused + ?1

@@ -1,0 +1,2 @@
+-- The text of a number.
+select text from name where id = ?1

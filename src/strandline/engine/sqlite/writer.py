@@ -1,0 +1,269 @@
+"""The critical section: judges requests one after another and writes them, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...append import AppendCondition, AppendRequest, AppendResult
+from ...errors import AppendConditionFailed, EventIdConflict, StrandlineError
+from ...event import Event, SequencedEvent, encode_metadata
+from ...names import RETAGGED, index_tags
+from ...query import Query
+from ...retag import Change, Retag, changes_of, meaning_changed, plan, retag_events
+from .. import Outcome, Work
+from ..rules import Time, is_repeat, position_beyond_head, record_status, retag_hint
+from .checkpoints import Checkpoints
+from .conditions import NOT_AUDITABLE, NOT_RECORDED, pack
+from .connection import Connection
+from .names import EVERY_EVENT, Interning, Names
+from .search import Range, Search, join_tags
+from .statements import sql
+
+CATCH_UP_EVENTS = 1_000
+
+_BEGIN = "begin immediate"
+_POSITION_BY_ID = sql("position_by_id")
+_APPEND_HOLDING = sql("append_holding")
+_EVENTS_APPENDED = sql("events_appended")
+_EVENT_INSERT = sql("event_insert")
+_POSTING_INSERT = sql("posting_insert")
+_POSTING_DELETE = sql("posting_delete")
+_APPEND_INSERT = sql("append_insert")
+_LAST_OF_TYPE = sql("last_of_type")
+_SHAPE_BY_TEXT = sql("shape_by_text")
+_SHAPE_INSERT = sql("shape_insert")
+_RETAG_EVENT = sql("retag_event")
+_KEEP_APPENDED_TAGS = sql("keep_appended_tags")
+_COUNT_REFUSED = sql("count_refused")
+
+
+class Writer:
+    """Writes batches through one connection. One thread at a time."""
+
+    def __init__(self, connection: Connection, names: Names, time: Time, *, record_conditions: bool) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+        self._interning = Interning(names, connection)
+        self._search = Search(connection, names, self._interning.find)
+        self._checkpoints = Checkpoints()
+        self._time = time
+        self._record_conditions = record_conditions
+        self._shapes: dict[str, int] = {}
+        self._refused = 0
+        # What the last commit left; the fields below belong to the transaction that is open.
+        self._committed_head = 0
+        self._head = 0
+        self._recorded_at = 0
+        self._last_retag = 0
+        self._new_shapes: dict[str, int] = {}
+        self._retagged = False
+
+    def write(self, batch: Sequence[Work]) -> list[Outcome]:
+        """One transaction for the whole batch; whatever fails, it leaves no trace."""
+        try:
+            self._begin()
+            outcomes = [self._outcome(work) for work in batch]
+            if self._head > self._committed_head:
+                self._commit()
+            return outcomes
+        finally:
+            self._end()
+
+    def count_refused(self) -> None:
+        """Write down the refusals that no commit has carried yet."""
+        if self._refused:
+            self._execute(_COUNT_REFUSED, (self._refused,))
+            self._refused = 0
+
+    @property
+    def refused(self) -> int:
+        """Refusals that are not written down yet."""
+        return self._refused
+
+    def _begin(self) -> None:
+        self._connection.run(_BEGIN)
+        self._head, self._recorded_at = self._search.head()
+        if self._head != self._committed_head:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Another process wrote: learn its checkpoints, or forget all if that would take long."""
+        retagged = self._interning.find(RETAGGED)
+        self._last_retag = 0 if retagged is None else self._execute(_LAST_OF_TYPE, (retagged,))[0][0] or 0
+        ahead = self._head - self._committed_head
+        if not 0 < ahead <= CATCH_UP_EVENTS or self._last_retag > self._committed_head:
+            self._checkpoints.forget()
+        else:
+            within = Range(self._committed_head, self._head)
+            for event in self._search.candidates(Query.all(), within, ahead):
+                self._checkpoints.note(event.position, event)
+            self._checkpoints.committed()
+        self._committed_head = self._head
+
+    def _commit(self) -> None:
+        refused = self._refused
+        self.count_refused()
+        try:
+            self._connection.run("commit")
+        except BaseException:
+            self._refused = refused
+            raise
+        self._committed_head = self._head
+        self._interning.committed()
+        self._shapes.update(self._new_shapes)
+        if self._retagged:
+            self._checkpoints.forget()
+        else:
+            self._checkpoints.committed()
+
+    def _end(self) -> None:
+        self._connection.roll_back()
+        self._interning.rolled_back()
+        self._checkpoints.rolled_back()
+        self._new_shapes.clear()
+        self._retagged = False
+
+    def _outcome(self, work: Work) -> Outcome:
+        try:
+            return self._retag(work) if isinstance(work, Retag) else self._append(work)
+        except StrandlineError as error:
+            self._refused += isinstance(error, AppendConditionFailed)
+            return error
+
+    def _append(self, request: AppendRequest) -> AppendResult:
+        repeated = self._repeat(request.events)
+        if repeated is not None:
+            return repeated
+        if request.unless_exists is not None:
+            found = self._search.first(request.unless_exists, 0, self._head)
+            if found is not None:
+                return self._result_holding(found)
+        for part in () if request.condition is None else request.condition.parts:
+            self._check(part)
+        return self._insert(request.events, request.guard())
+
+    def _repeat(self, events: Sequence[Event]) -> AppendResult | None:
+        ids = [event.id.bytes for event in events]
+        found = next((rows[0][0] for id_ in ids if (rows := self._execute(_POSITION_BY_ID, (id_,)))), None)
+        if found is None and (len(ids) == 1 or len(set(ids)) == len(ids)):
+            return None
+        if found is not None:
+            result = self._result_holding(found)
+            rows = self._execute(_EVENTS_APPENDED, (result.first - 1, result.last))
+            earlier = self._search.events_of(rows)
+            if is_repeat(events, earlier, [event.tags for event in earlier]):
+                return result
+        raise EventIdConflict("an id of the append is taken already, and it is not a repeat")
+
+    def _check(self, part: AppendCondition) -> None:
+        query, after = part.fail_if_events_match, part.after
+        if after >= self._head:
+            if after > self._head:
+                raise position_beyond_head(after, self._head)
+            return
+        retag = self._conflicting_retag(query, after) if self._last_retag > after else None
+        is_ruled_out = not self._retagged and self._checkpoints.rule_out(query, after)
+        found = None if is_ruled_out else self._search.first(query, after, self._head)
+        if found is None and retag is None:
+            return
+        if retag is not None and (found is None or retag[0] <= found):
+            found, hint = retag[0], retag_hint(retag[1])
+        else:
+            hint = None
+        (conflict,) = self._search.events_at([found])  # type: ignore[list-item]
+        raise AppendConditionFailed(conflict=conflict, query=query, after=after, hint=hint)
+
+    def _conflicting_retag(self, query: Query, after: int) -> tuple[int, int] | None:
+        """The first retag that changed what the query means, and a position it retagged.
+
+        Goes back from the newest retag, whose new tags are the present ones, undoing each.
+        """
+        conflict = None
+        tags: dict[int, tuple[str, ...]] = {}
+        for retag in reversed(self._retags_after(after)):
+            changes = changes_of(retag)
+            targets = {event.position: event for event in self._search.events_at([c.position for c in changes])}
+            changed = None
+            for change in changes:
+                event = targets[change.position]
+                new = tags.get(change.position, event.tags)
+                old = tags[change.position] = change.undo(new)
+                if changed is None and meaning_changed(query, event, old, new):
+                    changed = change.position
+            if changed is not None:
+                conflict = (retag.position, changed)
+        return conflict
+
+    def _retags_after(self, after: int) -> list[SequencedEvent]:
+        query = Query.types(RETAGGED)
+        return self._search.candidates(query, Range(after, self._head), self._head)
+
+    def _insert(self, events: Sequence[Event], guard: AppendCondition | None) -> AppendResult:
+        recorded_at = self._recorded_at = self._time.now(self._recorded_at)
+        first = self._head + 1
+        rows, postings = [], []
+        intern = self._interning.intern
+        for position, event in enumerate(events, first):
+            type_ = intern(event.type)
+            rows.append(
+                (
+                    position, type_, event.data, join_tags(event.tags), event.stream, event.subject,
+                    event.id.bytes, encode_metadata(event.metadata), recorded_at,
+                )
+            )  # fmt: skip
+            postings.append((EVERY_EVENT, type_, position))
+            for tag in index_tags(event.tags, event.stream, event.subject):
+                postings.append((intern(tag), type_, position))
+            self._checkpoints.note(position, event)
+        last = first + len(events) - 1
+        self._connection.run_many(_EVENT_INSERT, rows)
+        self._connection.run_many(_POSTING_INSERT, postings)
+        shape, arguments = self._recorded(guard, first)
+        self._execute(_APPEND_INSERT, (first, None if first == last else last, shape, arguments))
+        self._head = last
+        return AppendResult(first, last, len(events))
+
+    def _recorded(self, guard: AppendCondition | None, first: int) -> tuple[int | None, str | None]:
+        match record_status(guard, self._record_conditions):
+            case "not_recorded":
+                return NOT_RECORDED, None
+            case "not_auditable":
+                return NOT_AUDITABLE, None
+        return (None, None) if guard is None else pack(guard, first, self._interning.intern, self._shape)
+
+    def _shape(self, text: str) -> int:
+        known = self._shapes.get(text) or self._new_shapes.get(text)
+        if known is None:
+            rows = self._execute(_SHAPE_BY_TEXT, (text,)) or self._execute(_SHAPE_INSERT, (text,))
+            known = self._new_shapes[text] = rows[0][0]
+        return known
+
+    def _retag(self, retag: Retag) -> AppendResult:
+        changes = list(plan(retag, self._targets(retag)))
+        if not changes:
+            return AppendResult(self._head, self._head, 0)
+        for change, tags in changes:
+            self._retag_event(change, tags)
+        result = self._insert(retag_events([change for change, _ in changes]), None)
+        self._last_retag, self._retagged = result.last, True
+        return result
+
+    def _targets(self, retag: Retag) -> list[SequencedEvent]:
+        if isinstance(retag.target, Query):
+            found = self._search.all_matching(retag.target, self._head)
+            return [event for event in found if not event.type.startswith("$")]
+        found = self._search.events_at(retag.target)
+        events = {event.position: event for event in found}
+        return [retag.checked(position, events.get(position)) for position in retag.target]
+
+    def _retag_event(self, change: Change, tags: tuple[str, ...]) -> None:
+        intern, position = self._interning.intern, change.position
+        ((type_,),) = self._execute("select type from event where position = ?1", (position,))
+        self._execute(_KEEP_APPENDED_TAGS, (position,))
+        self._execute(_RETAG_EVENT, (position, join_tags(tags)))
+        self._connection.run_many(_POSTING_DELETE, [(intern(tag), type_, position) for tag in change.removed])
+        self._connection.run_many(_POSTING_INSERT, [(intern(tag), type_, position) for tag in change.added])
+
+    def _result_holding(self, position: int) -> AppendResult:
+        ((first, last),) = self._execute(_APPEND_HOLDING, (position,))
+        return AppendResult(first, last, last - first + 1, duplicate=True)

@@ -1,0 +1,48 @@
+"""The tests that every store passes. Subclass it, give it a URL, and run pytest:
+
+    class TestMyEngine(StoreConformance):
+        @pytest.fixture
+        def url(self, tmp_path):
+            return tmp_path / "log.db"
+
+A store that is not reached by a URL overrides the fixture `open_store` instead: a function that
+takes the keyword options of `strandline.connect` and returns an `EventStore` on an empty log.
+"""
+
+from .appending import Appending
+from .asynchronous import Asynchronous
+from .batches import Batches
+from .conditions import Conditions
+from .idempotency import Idempotency
+from .input import BadInput
+from .kit import OpenStore, StoreFixtures
+from .lifecycle import Lifecycle
+from .matching import Matching
+from .payloads import Payloads
+from .reading import Reading
+from .recording import Recording
+from .retag_conflicts import RetagConflicts
+from .retagging import Retagging
+from .subscriptions import Subscriptions
+
+__all__ = ["OpenStore", "StoreConformance"]
+
+
+class StoreConformance(
+    Appending,
+    Asynchronous,
+    BadInput,
+    Batches,
+    Conditions,
+    Idempotency,
+    Lifecycle,
+    Matching,
+    Payloads,
+    Reading,
+    Recording,
+    RetagConflicts,
+    Retagging,
+    Subscriptions,
+    StoreFixtures,
+):
+    """Everything that DESIGN.md says about a store, as tests."""
