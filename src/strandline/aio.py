@@ -1,5 +1,6 @@
 """The store for asyncio: the same methods, awaited. Appends are futures of the sequencer, reads come in
-pages through a few threads, and waiting costs no thread."""
+pages through a few threads, and waiting costs no thread.
+"""
 
 from __future__ import annotations
 
@@ -248,9 +249,7 @@ class AsyncSubscription(_Awaitable[SequencedEvent]):
                 span = Span(after)
                 continue
             try:
-                page = await self._store.in_thread(
-                    self._store.store.read_page, self._query, span, NEXT_PAGES
-                )
+                page = await self._store.in_thread(self._store.store.read_page, self._query, span, NEXT_PAGES)
             except StoreClosed:
                 return
             for event in page.events:

@@ -10,7 +10,7 @@ import msgspec
 
 from .errors import InvalidInput, InvalidQuery, PayloadTooLarge
 from .event import Event, encode_sorted, from_microseconds
-from .query import Query, FrozenValue
+from .query import FrozenValue, Query
 
 MAX_EVENTS = 10_000
 MAX_APPEND_BYTES = 64 * 1024 * 1024
@@ -129,7 +129,9 @@ class AppendRequest:
         if self.unless_exists is None:
             return self.condition
         never_before = AppendCondition(self.unless_exists)
-        return never_before if self.condition is None else AppendCondition.all_of(self.condition, never_before)
+        return (
+            never_before if self.condition is None else AppendCondition.all_of(self.condition, never_before)
+        )
 
     def __repr__(self) -> str:
         return f"AppendRequest({list(self.events)!r}, {self.condition!r})"

@@ -167,9 +167,7 @@ class Unavailable(StrandlineError):
     status = 503
     hint = "send the same events again: their ids keep them from being written twice"
 
-    def __init__(
-        self, message: str, *, hint: str | None = None, written: bool | None = False
-    ) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, written: bool | None = False) -> None:
         super().__init__(message, hint=hint)
         self.written = written
 

@@ -38,7 +38,7 @@ class FrozenValue:
         raise AttributeError(f"a {type(self).__name__} does not change; {name!r} cannot be set")
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._key == other._key  # type: ignore[attr-defined]
+        return isinstance(other, FrozenValue) and type(other) is type(self) and bool(self._key == other._key)
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -107,7 +107,7 @@ class QueryItem(FrozenValue):
     @property
     def is_all(self) -> bool:
         """Whether nothing is asked of an event."""
-        return self._key == _NOTHING_ASKED
+        return bool(self._key == _NOTHING_ASKED)
 
     def index_tags(self) -> tuple[str, ...]:
         """The tags under which an engine finds the item's events: its own, its stream's, its subject's."""
@@ -153,7 +153,9 @@ class QueryItem(FrozenValue):
         return {name: value for name, value in named if value is not None and value != ()}
 
     def __repr__(self) -> str:
-        given = (f"{name}={getattr(self, name)!r}" for name in _FIELDS if getattr(self, name) not in (None, ()))
+        given = (
+            f"{name}={getattr(self, name)!r}" for name in _FIELDS if getattr(self, name) not in (None, ())
+        )
         return f"QueryItem({', '.join(given)})"
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -102,9 +102,7 @@ def changes_of(event: SequencedEvent) -> list[Change]:
     return msgspec.json.decode(event.data, type=Changes).changes
 
 
-def meaning_changed(
-    query: Query, event: SequencedEvent, old: tuple[str, ...], new: tuple[str, ...]
-) -> bool:
+def meaning_changed(query: Query, event: SequencedEvent, old: tuple[str, ...], new: tuple[str, ...]) -> bool:
     """The conflict rule: the query matches the event with old or new tags, but not with both."""
     return query.matches(event, old) != query.matches(event, new)
 
@@ -114,7 +112,8 @@ def _positions(target: int | Iterable[int]) -> tuple[int, ...]:
         target = (target,)
     elif isinstance(target, (str, bytes)) or not isinstance(target, Iterable):
         raise InvalidInput(
-            f"retag takes a query or positions, not {type(target).__name__}", hint="write store.retag([1, 2], …)"
+            f"retag takes a query or positions, not {type(target).__name__}",
+            hint="write store.retag([1, 2], …)",
         )
     return tuple(sorted({check_position(position, "a position to retag") for position in target}))
 

@@ -335,7 +335,9 @@ def check_span(after: int, until: int | None, *, backwards: bool) -> Span:
 def check_limit(limit: int | None) -> int | None:
     """How many events to read at most."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise InvalidInput(f"limit is a whole number from 1, not {limit!r:.40}", hint="leave it out to read all")
+        raise InvalidInput(
+            f"limit is a whole number from 1, not {limit!r:.40}", hint="leave it out to read all"
+        )
     return limit
 
 

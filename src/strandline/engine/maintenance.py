@@ -3,60 +3,52 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
-import msgspec
+from ..errors import InvalidInput
+from .open import sqlite_path
+from .reports import BackupReport, CheckReport, MigrationReport, Problem, Progress
 
-Progress = Callable[[int, int], None]
-"""Called with how much is done and how much there is."""
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """Something in the log that contradicts the rest of it."""
-
-    kind: str
-    position: int
-    message: str
-
-
-class CheckReport(msgspec.Struct, frozen=True):
-    """What a check looked at, and what it found; a sound log has no problems."""
-
-    events: int
-    appends: int
-    conditions: int
-    index_entries: int
-    problems: list[Problem]
-
-
-class BackupReport(msgspec.Struct, frozen=True):
-    """A finished backup."""
-
-    path: str
-    head: int
-    size_bytes: int
-
-
-class MigrationReport(msgspec.Struct, frozen=True):
-    """Which schema a log had, which it has, and the steps between them."""
-
-    before: int
-    after: int
-    steps: list[str]
+__all__ = [
+    "BackupReport",
+    "CheckReport",
+    "MigrationReport",
+    "Problem",
+    "Progress",
+    "backup_log",
+    "check_log",
+    "migrate_log",
+]
 
 
 def check_log(url: str | os.PathLike[str], progress: Progress | None = None) -> CheckReport:
     """Verify positions, index against events, ids and every recorded condition."""
-    raise NotImplementedError
+    path = _file(url, "check")
+    from .sqlite.check import check
+
+    return check(path, progress)
 
 
 def backup_log(
     url: str | os.PathLike[str], target: str | os.PathLike[str], progress: Progress | None = None
 ) -> BackupReport:
     """Copy a log to a new file while it is in use. An existing file is never overwritten."""
-    raise NotImplementedError
+    path = _file(url, "back up")
+    from .sqlite.backup import backup
+
+    return backup(path, os.fspath(target), progress)
 
 
 def migrate_log(url: str | os.PathLike[str], *, dry_run: bool = False) -> MigrationReport:
     """Bring the schema up to date; with `dry_run` only say what would be done."""
-    raise NotImplementedError
+    path = _file(url, "migrate")
+    from .sqlite.schema import migrate, version
+
+    before, steps = migrate(path, dry_run=dry_run)
+    return MigrationReport(before, before if dry_run else version(), steps)
+
+
+def _file(url: str | os.PathLike[str], what: str) -> str:
+    path = sqlite_path(url)
+    if path is None:
+        raise InvalidInput(f"there is nothing to {what} in {os.fspath(url)}", hint="name the file of a store")
+    return path

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 from ..append import AppendCondition, AppendRequest, AppendResult, RecordedAppend, Status
-from ..errors import AppendConditionFailed, EventIdConflict, InvalidInput, StrandlineError
+from ..errors import AppendConditionFailed, EventIdConflict, StrandlineError
 from ..event import Event, SequencedEvent
 from ..names import RETAGGED
 from ..query import Query
-from ..retag import Retag, changes_of, meaning_changed, plan, retag_events
+from ..retag import MAX_CHANGES, Retag, changes_of, meaning_changed, plan, retag_events
 from . import Outcome, Page, Span, Stats, Work
 from .rules import Time, is_repeat, position_beyond_head, record_status, retag_hint
 
@@ -97,7 +97,7 @@ class MemoryEngine:
         for position, event in enumerate(events, first):
             self._log.append(SequencedEvent.of(event, position, recorded_at))
             self._tags.append([(position, event.tags)])
-        status: Status = record_status(guard, self._record_conditions)
+        status: Status = record_status(guard, record_conditions=self._record_conditions)
         kept = guard if status == "recorded" else None
         self._appends.append(RecordedAppend(first, len(self._log), kept, status, recorded_at))
         return AppendResult(first, len(self._log), len(events))
@@ -117,7 +117,7 @@ class MemoryEngine:
         for number, (change, tags) in enumerate(changes):
             event = self._log[change.position - 1]
             self._log[change.position - 1] = event.with_present_tags(tags)
-            self._tags[change.position - 1].append((result.first + number // 1000, tags))
+            self._tags[change.position - 1].append((result.first + number // MAX_CHANGES, tags))
         return result
 
     def _result_holding(self, position: int) -> AppendResult:

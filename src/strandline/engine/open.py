@@ -14,10 +14,19 @@ def open_engine(
     url: str | os.PathLike[str], *, clock: Clock | None, record_conditions: bool, create: bool
 ) -> Engine:
     """Open the log at `url`."""
+    path = sqlite_path(url)
+    if path is None:
+        return MemoryEngine(Time(clock), record_conditions=record_conditions)
+    from .sqlite import SqliteEngine
+
+    return SqliteEngine(path, Time(clock), record_conditions=record_conditions, create=create)
+
+
+def sqlite_path(url: str | os.PathLike[str]) -> str | None:
+    """The file that a URL names, None for `memory:`."""
     text = os.fspath(url)
-    time = Time(clock)
     if text == "memory:":
-        return MemoryEngine(time, record_conditions=record_conditions)
+        return None
     scheme, separator, rest = text.partition("://")
     if separator and scheme != "sqlite":
         raise InvalidInput(
@@ -26,7 +35,7 @@ def open_engine(
         )
     path = rest.removeprefix("/") if separator else text
     if not path or path == ":memory:":
-        raise InvalidInput(f"{text!r} names no file", hint='strandline.connect("memory:") keeps a log in memory')
-    from .sqlite import SqliteEngine
-
-    return SqliteEngine(path, time, record_conditions=record_conditions, create=create)
+        raise InvalidInput(
+            f"{text!r} names no file", hint='strandline.connect("memory:") keeps a log in memory'
+        )
+    return path

@@ -19,8 +19,19 @@ class Time:
 
     def now(self, last: int) -> int:
         """The present, or `last` if the clock is behind it."""
-        present = time.time_ns() // 1000 if self._clock is None else to_microseconds(self._clock())
-        return max(present, last)
+        return max(time.time_ns() // 1000 if self._clock is None else self._ask(self._clock), last)
+
+    @staticmethod
+    def _ask(clock: Clock) -> int:
+        try:
+            return to_microseconds(clock())
+        except InvalidInput:
+            raise
+        except Exception as error:
+            raise InvalidInput(
+                f"the clock raised {type(error).__name__}: {error}",
+                hint="correct the callable given as clock",
+            ) from error
 
 
 def is_repeat(
@@ -38,7 +49,7 @@ def is_repeat(
     )
 
 
-def record_status(guard: AppendCondition | None, record_conditions: bool) -> Status:
+def record_status(guard: AppendCondition | None, *, record_conditions: bool) -> Status:
     """What can be said later about the condition of an append."""
     if guard is None:
         return "unconditional"

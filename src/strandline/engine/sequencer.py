@@ -189,7 +189,7 @@ class Sequencer:
         except Unavailable as error:
             for ticket in batch:
                 ticket.settle([], copy.copy(error))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  (whatever it is, its owner gets it)
             if len(batch) == 1:
                 batch[0].settle([], error)
                 return

@@ -32,7 +32,7 @@ from .connection import (
     translated,
 )
 from .names import Names
-from .schema import VERSION, check_version, prepare, version_of
+from .schema import check_version, prepare, version, version_of
 from .search import Search
 from .statements import sql
 from .writer import Writer
@@ -128,14 +128,23 @@ class SqliteEngine:
             ]
 
     def _recorded(
-        self, connection: Connection, first: int, last: int, shape: int | None, arguments: str, recorded_at: int
+        self,
+        connection: Connection,
+        first: int,
+        last: int,
+        shape: int | None,
+        arguments: str,
+        recorded_at: int,
     ) -> RecordedAppend:
         status = status_of(shape)
         condition = None
         if status == "recorded":
             ((text,),) = connection.execute(_SHAPE_BY_ID, (shape,))
             condition = unpack(
-                first, None if shape == JSON else text, arguments, lambda number: self._names.text(connection, number)
+                first,
+                None if shape == JSON else text,
+                arguments,
+                lambda number: self._names.text(connection, number),
             )
         return RecordedAppend(first, last, condition, status, recorded_at)
 
@@ -144,8 +153,8 @@ class SqliteEngine:
             ((log, refused, appends, tags, size),) = search.connection.execute(_STATS)
             return Stats(
                 engine=self.name,
-                log=UUID(bytes=log),
-                schema=VERSION,
+                log=UUID(bytes=log, version=4),
+                schema=version(),
                 head=search.head()[0],
                 appends=appends,
                 refused=refused + self._writer.refused,
@@ -173,11 +182,9 @@ class SqliteEngine:
     @contextlib.contextmanager
     def _reading(self, *, is_long: bool = False) -> Iterator[Search]:
         with translated(self._path):
-            if not is_long and self._lock.acquire(blocking=False):
-                try:
+            if not is_long:
+                with self._lock:
                     yield self._search
-                finally:
-                    self._lock.release()
                 return
             reader = self._take_reader()
             try:

@@ -34,16 +34,20 @@ def pack(
             if item.where is not None:
                 return JSON, guard.to_json()
             items.append(
-                (item.types, item.exclude_types, len(item.tags), item.stream is not None, item.subject is not None)
+                (
+                    item.types,
+                    item.exclude_types,
+                    len(item.tags),
+                    item.stream is not None,
+                    item.subject is not None,
+                )
             )
             arguments.extend(map(intern, item.index_tags()))
         shape.append(items)
     return shape_id(encode_sorted(shape).decode()), " ".join(map(str, arguments))
 
 
-def unpack(
-    first: int, shape_text: str | None, arguments: str, name: Callable[[int], str]
-) -> AppendCondition:
+def unpack(first: int, shape_text: str | None, arguments: str, name: Callable[[int], str]) -> AppendCondition:
     """The condition again; without a shape it is stored as JSON."""
     if shape_text is None:
         return AppendCondition.from_json(arguments)

@@ -78,7 +78,8 @@ class Connection:
 
 class FileLock:
     """A lock between processes, on `<file>.lock`. The kernel queues those who wait; SQLite's own lock
-    makes them poll, and one process can starve another."""
+    makes them poll, and one process can starve another.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = f"{path}.lock"
@@ -103,10 +104,11 @@ class FileLock:
         self.acquire()
 
     def __exit__(self, *_: object) -> None:
-        self.release()
+        if self._file is not None:
+            self.release()
 
     def close(self) -> None:
-        """Close the lock file."""
+        """Close the lock file, which also lets the next one in."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -116,11 +118,15 @@ def check_file(path: str, *, create: bool) -> None:
     """Refuse what cannot be a store before SQLite sees it."""
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
-        raise InvalidInput(f"{path} is a folder", hint=f"name a file in it: {os.path.join(path, 'events.db')}")
+        raise InvalidInput(
+            f"{path} is a folder", hint=f"name a file in it: {os.path.join(path, 'events.db')}"
+        )
     if not os.path.isdir(folder):
         raise NotFound(f"the folder {folder} does not exist", hint=f"make it: mkdir -p {folder}")
     if not create and not os.path.exists(path):
-        raise NotFound(f"there is no store at {path}", hint="check the path; strandline append makes a new one")
+        raise NotFound(
+            f"there is no store at {path}", hint="check the path; strandline append makes a new one"
+        )
 
 
 def create_file(path: str) -> None:
@@ -132,23 +138,32 @@ def create_file(path: str) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
-def translate(error: BaseException, path: str, *, written: bool | None = False) -> StrandlineError | None:
+def translate(  # noqa: PLR0911  (a table)
+    error: BaseException, path: str, *, written: bool | None = False
+) -> StrandlineError | None:
     """The error to raise instead of one of SQLite's or the system's; None to let it pass."""
     match error:
         case apsw.FullError():
             return Unavailable(f"no space left for {path}", hint="free some space, then send the same again")
         case apsw.NotADBError():
-            return InvalidInput(f"{path} is not a Strandline store", hint="check the path, or name a new file")
+            return InvalidInput(
+                f"{path} is not a Strandline store", hint="check the path, or name a new file"
+            )
         case apsw.CorruptError():
             return CorruptLog(f"{path} is damaged: {error}")
         case apsw.ReadOnlyError() | apsw.PermissionsError() | PermissionError():
             return Unavailable(
-                f"{path} cannot be written: {error}", hint=f"make the file and its folder writable: chmod u+w {path}"
+                f"{path} cannot be written: {error}",
+                hint=f"make the file and its folder writable: chmod u+w {path}",
             )
         case apsw.BusyError() | apsw.LockedError():
-            return Unavailable(f"{path} is locked by another program: {error}", hint="close it and send the same again")
+            return Unavailable(
+                f"{path} is locked by another program: {error}", hint="close it and send the same again"
+            )
         case apsw.CantOpenError():
-            return Unavailable(f"{path} cannot be opened: {error}", hint="check the file's and its folder's rights")
+            return Unavailable(
+                f"{path} cannot be opened: {error}", hint="check the file's and its folder's rights"
+            )
         case apsw.IOError() | OSError():
             return Unavailable(f"reading or writing {path} failed: {error}", written=written)
         case apsw.ConnectionClosedError():

@@ -1,41 +1,57 @@
-"""The schema of a file: made where there is none, refused where it is another version's."""
+"""The schema of a file: made where there is none, migrated when asked to, refused where it is another's."""
 
 from __future__ import annotations
 
-import uuid
+import os
 
-from ...errors import InvalidInput, SchemaMismatch
-from .connection import Connection
+from ...errors import CorruptLog, InvalidInput, SchemaMismatch
+from .connection import WRITER_CACHE_KIB, Connection, FileLock, check_file, translated
 from .statements import sql
 
 APPLICATION_ID = 0x5374726C  # "Strl", which `file` and SQLite show
-MIGRATIONS = ("schema_001",)
-VERSION = len(MIGRATIONS)
+
+# Numbered from 1, in order; a step that was released never changes, and none drops anything.
+MIGRATIONS = {"schema_001": sql("schema_001")}
+
+
+def version() -> int:
+    """The schema that this version of Strandline speaks."""
+    return len(MIGRATIONS)
+
+
+def plan(found: int) -> list[str]:
+    """The migrations that a file with schema `found` still needs."""
+    return list(MIGRATIONS)[found:]
 
 
 def version_of(connection: Connection, path: str) -> int:
     """The schema version of the file, 0 if it is empty; raises if it is something else."""
     ((application,),) = connection.execute("pragma application_id")
-    ((version,),) = connection.execute("pragma user_version")
+    ((number,),) = connection.execute("pragma user_version")
     if application == APPLICATION_ID:
-        return int(version)
+        return int(number)
     ((tables,),) = connection.execute("select count(*) from sqlite_schema")
-    if application or version or tables:
+    if application or number or tables:
         raise InvalidInput(f"{path} is a database, but not a Strandline store", hint="name another file")
     return 0
 
 
-def check_version(version: int, path: str) -> None:
+def check_version(found: int, path: str) -> None:
     """Refuse a schema that this version of Strandline does not speak."""
-    if version > VERSION:
+    refuse_newer(found, path)
+    if found < version():
         raise SchemaMismatch(
-            f"{path} has schema {version}, this version of Strandline knows schema {VERSION}",
-            hint="install a newer strandline: pip install -U strandline",
-        )
-    if version < VERSION:
-        raise SchemaMismatch(
-            f"{path} has schema {version}, this version of Strandline needs schema {VERSION}",
+            f"{path} has schema {found}, this version of Strandline needs schema {version()}",
             hint=f"run: strandline migrate {path}",
+        )
+
+
+def refuse_newer(found: int, path: str) -> None:
+    """Refuse a schema from the future."""
+    if found > version():
+        raise SchemaMismatch(
+            f"{path} has schema {found}, this version of Strandline knows up to schema {version()}",
+            hint="install a newer strandline: pip install -U strandline",
         )
 
 
@@ -43,20 +59,45 @@ def prepare(connection: Connection, path: str) -> None:
     """Make the schema if the file is empty. Call with the file lock held: others may be at it too."""
     if version_of(connection, path) == 0:
         connection.execute("pragma journal_mode = wal")
-        apply(connection, MIGRATIONS)
+        apply(connection, plan(0))
     check_version(version_of(connection, path), path)
 
 
-def apply(connection: Connection, steps: tuple[str, ...]) -> None:
+def apply(connection: Connection, steps: list[str]) -> None:
     """Run migrations in one transaction: all of them, or none."""
     connection.run("begin immediate")
     try:
         for step in steps:
-            connection.run(sql(step))
-        if steps[0] == MIGRATIONS[0]:
-            connection.run("insert into log (one, uuid) values (1, ?1)", (uuid.uuid4().bytes,))
+            connection.run(MIGRATIONS[step])
         connection.run(f"pragma application_id = {APPLICATION_ID}")
-        connection.run(f"pragma user_version = {VERSION}")
+        connection.run(f"pragma user_version = {version()}")
         connection.run("commit")
     finally:
         connection.roll_back()
+
+
+def migrate(path: str, *, dry_run: bool) -> tuple[int, list[str]]:
+    """Bring a file up to date and verify it; returns the schema it had and the steps it needed."""
+    check_file(path, create=False)
+    lock = FileLock(os.path.abspath(path))
+    with translated(path), lock:
+        connection = Connection(path, cache_kib=WRITER_CACHE_KIB)
+        try:
+            found = version_of(connection, path)
+            refuse_newer(found, path)
+            steps = plan(found)
+            if steps and not dry_run:
+                apply(connection, steps)
+                verify(connection, path)
+        finally:
+            connection.close()
+            lock.close()
+    return found, steps
+
+
+def verify(connection: Connection, path: str) -> None:
+    """Make sure that the file is sound and has the schema it claims."""
+    check_version(version_of(connection, path), path)
+    ((verdict,), *_) = connection.execute("pragma quick_check(1)")
+    if verdict != "ok":
+        raise CorruptLog(f"{path} is damaged: {verdict}")

@@ -120,7 +120,9 @@ class Search:
         if item.where is None:
             found = self._item_positions(item, Range(after, until), 1)
             return found[0] if found else None
-        pages = self._pages(lambda within: self._item_positions(item, within, CANDIDATES), Range(after, until))
+        pages = self._pages(
+            lambda within: self._item_positions(item, within, CANDIDATES), Range(after, until)
+        )
         for page in pages:
             for event in self.events_at(page):
                 if item.matches(event):

@@ -182,7 +182,9 @@ class Writer:
         tags: dict[int, tuple[str, ...]] = {}
         for retag in reversed(self._retags_after(after)):
             changes = changes_of(retag)
-            targets = {event.position: event for event in self._search.events_at([c.position for c in changes])}
+            targets = {
+                event.position: event for event in self._search.events_at([c.position for c in changes])
+            }
             changed = None
             for change in changes:
                 event = targets[change.position]
@@ -212,8 +214,8 @@ class Writer:
                 )
             )  # fmt: skip
             postings.append((EVERY_EVENT, type_, position))
-            for tag in index_tags(event.tags, event.stream, event.subject):
-                postings.append((intern(tag), type_, position))
+            tags = index_tags(event.tags, event.stream, event.subject)
+            postings += [(intern(tag), type_, position) for tag in tags]
             self._checkpoints.note(position, event)
         last = first + len(events) - 1
         self._connection.run_many(_EVENT_INSERT, rows)
@@ -224,7 +226,7 @@ class Writer:
         return AppendResult(first, last, len(events))
 
     def _recorded(self, guard: AppendCondition | None, first: int) -> tuple[int | None, str | None]:
-        match record_status(guard, self._record_conditions):
+        match record_status(guard, record_conditions=self._record_conditions):
             case "not_recorded":
                 return NOT_RECORDED, None
             case "not_auditable":

@@ -5,6 +5,7 @@ create table log (
     uuid blob not null,
     refused integer not null default 0
 ) strict;
+insert into log (one, uuid) values (1, randomblob(16));
 
 create table name (
     id integer primary key,

@@ -1,0 +1,42 @@
+# Two commands do everything: `make demo` and `make test`. `make help` lists the rest.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PINS := constraints/pins.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(VENV)/.complete ## .venv with every extra and development dependency (quick when nothing changed)
+
+demo: $(VENV)/.core ## the main job on an embedded store: many clients, the last seats, no seat sold twice
+	@$(BIN)/strandline demo
+
+test: setup ## all tests
+	$(BIN)/python -m pytest
+
+check: setup ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## against the peers, in one run, with ratios
+	$(BIN)/python -m bench
+
+clean: ## remove what make and the tests made
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/.core: pyproject.toml $(PINS)
+	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12 …")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --constraint $(PINS) --editable '.[cli]'
+	@touch $@
+
+$(VENV)/.complete: $(VENV)/.core constraints/development.txt
+	@$(PIP) install --constraint $(PINS) --editable '.[cli,postgres,spark,delta,server,testing,jre]' --requirement constraints/development.txt
+	@touch $@

@@ -1,0 +1,91 @@
+"""Auditing recorded conditions: was every accepted append allowed, with the tags as of then?
+
+Uses nothing but the engine's own reads, so it serves every engine.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+
+from ..append import AppendCondition, RecordedAppend
+from ..event import SequencedEvent
+from ..names import RETAGGED
+from ..query import Query
+from ..retag import Change, changes_of, meaning_changed
+from . import Engine, Span
+
+PAGE = 2_000
+
+
+class History:
+    """The tags of every event, as of any position."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._changes: dict[int, list[tuple[int, Change]]] = {}
+        self._changed_by: dict[int, list[int]] = {}
+        for event in events(engine, Query.types(RETAGGED), Span()):
+            changes = changes_of(event)
+            self._changed_by[event.position] = [change.position for change in changes]
+            for change in changes:
+                self._changes.setdefault(change.position, []).append((event.position, change))
+        self.retagged = sorted(self._changes)
+        self.retags = sorted(self._changed_by)
+
+    def tags(self, event: SequencedEvent, head: int) -> tuple[str, ...]:
+        """The tags that the event had when the log's head was `head`."""
+        tags = event.tags
+        for since, change in reversed(self._changes.get(event.position, ())):
+            if since <= head:
+                break
+            tags = change.undo(tags)
+        return tags
+
+    def changed_by(self, retag: int) -> Iterator[SequencedEvent]:
+        """The events that the retag at this position changed."""
+        return map(self.event, self._changed_by[retag])
+
+    def event(self, position: int) -> SequencedEvent:
+        """The event at a position."""
+        (event,) = events(self._engine, Query.all(), Span(position - 1, position))
+        return event
+
+
+def events(engine: Engine, query: Query, span: Span | None) -> Iterator[SequencedEvent]:
+    """The matching events of a span, page by page."""
+    while span is not None:
+        page = engine.read_page(query, span, PAGE)
+        yield from page.events
+        span = page.rest
+
+
+def violation(engine: Engine, history: History, append: RecordedAppend) -> int | None:
+    """The position that should have refused the append, None if its condition held."""
+    for part in () if append.condition is None else append.condition.parts:
+        found = _violation(engine, history, part, append.first - 1)
+        if found is not None:
+            return found
+    return None
+
+
+def _violation(engine: Engine, history: History, part: AppendCondition, head: int) -> int | None:
+    query, after = part.fail_if_events_match, part.after
+    if after >= head:
+        return None
+    for event in events(engine, query, Span(after, head)):
+        if query.matches(event, history.tags(event, head)):
+            return event.position
+    for position in _between(history.retagged, after, head):
+        event = history.event(position)
+        if query.matches(event, history.tags(event, head)):
+            return position
+    for retag in _between(history.retags, after, head):
+        for event in history.changed_by(retag):
+            if meaning_changed(query, event, history.tags(event, retag - 1), history.tags(event, retag)):
+                return retag
+    return None
+
+
+def _between(positions: list[int], after: int, until: int) -> list[int]:
+    return positions[bisect.bisect_right(positions, after) : bisect.bisect_right(positions, until)]
