@@ -15,6 +15,7 @@ from .query import FrozenValue, Query
 MAX_EVENTS = 10_000
 MAX_APPEND_BYTES = 64 * 1024 * 1024
 MAX_DATA_BYTES = 1024 * 1024
+MAX_POSITION = 2**63 - 1  # what databases can compare with; no log gets there
 
 
 def check_position(value: object, name: str) -> int:
@@ -24,7 +25,7 @@ def check_position(value: object, name: str) -> int:
             f"{name} is a position: a whole number from 0, not {value!r:.40}",
             hint="use read.head, result.position or event.position",
         )
-    return value
+    return min(value, MAX_POSITION)
 
 
 class AppendCondition(FrozenValue):
@@ -46,10 +47,13 @@ class AppendCondition(FrozenValue):
                 hint="write AppendCondition(Query.of(…), after=read.head)",
             )
         put = object.__setattr__
+        after = check_position(after, "after")
         put(self, "fail_if_events_match", fail_if_events_match)
-        put(self, "after", check_position(after, "after"))
+        put(self, "after", after)
         put(self, "parts", (self,))
-        put(self, "_key", ((fail_if_events_match, after),))
+
+    def _key(self) -> Any:
+        return tuple((part.fail_if_events_match, part.after) for part in self.parts)
 
     @classmethod
     def all_of(cls, *conditions: AppendCondition) -> AppendCondition:
@@ -62,7 +66,6 @@ class AppendCondition(FrozenValue):
             return unique[0]
         joined = object.__new__(cls)
         object.__setattr__(joined, "parts", unique)
-        object.__setattr__(joined, "_key", tuple(part._key[0] for part in unique))
         return joined
 
     def to_json(self) -> str:

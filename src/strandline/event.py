@@ -20,12 +20,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def uuid7() -> UUID:
-    """A time-ordered UUID (RFC 9562, version 7, with microseconds in the twelve bits after it)."""
+def uuid7() -> bytes:
+    """The bytes of a time-ordered UUID (RFC 9562, version 7; microseconds are in the bits after the version)."""
     milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
     fraction = nanoseconds * 4096 // 1_000_000
     random = int.from_bytes(os.urandom(8)) & 0x3FFF_FFFF_FFFF_FFFF
-    return UUID(int=milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | random)
+    return (milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | random).to_bytes(16)
 
 
 def to_microseconds(when: datetime) -> int:
@@ -42,6 +42,16 @@ def from_microseconds(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
+def join_tags(tags: Iterable[str]) -> str:
+    """Tags as one text, which is how logs keep them; no tag contains a newline."""
+    return "\n".join(tags)
+
+
+def split_tags(text: str) -> tuple[str, ...]:
+    """The tags of such a text."""
+    return tuple(text.split("\n")) if text else ()
+
+
 class _Data:
     """What both kinds of event can do with their data."""
 
@@ -52,7 +62,7 @@ class _Data:
         """The data decoded from JSON."""
         try:
             return msgspec.json.decode(self.data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidEvent(
                 f"the event's data is not JSON: {error}", hint="read the bytes in event.data"
             ) from error
@@ -64,7 +74,7 @@ class _Data:
             try:
                 msgspec.json.decode(data)
                 return {"data": msgspec.Raw(data)}
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 pass
         return {"data_base64": base64.b64encode(data).decode()}
 
@@ -72,12 +82,12 @@ class _Data:
 class Event(_Data):
     """A fact to be written: a type, data (a JSON value or bytes) and the tags it can be found by."""
 
-    __slots__ = ("data", "id", "metadata", "stream", "subject", "tags", "type")
+    __slots__ = ("data", "metadata", "raw_id", "stream", "subject", "tags", "type")
 
     type: str
     data: bytes
     tags: tuple[str, ...]
-    id: UUID
+    raw_id: bytes
     metadata: Mapping[str, str]
     stream: str | None
     subject: str | None
@@ -97,10 +107,15 @@ class Event(_Data):
         put(self, "type", check_own_name(type, "type", InvalidEvent))
         put(self, "data", data if data.__class__ is bytes else _encode(data))
         put(self, "tags", _event_tags(tags))
-        put(self, "id", uuid7() if id is None else _uuid(id))
+        put(self, "raw_id", uuid7() if id is None else _uuid(id).bytes)
         put(self, "metadata", _metadata(metadata) if metadata else {})
         put(self, "stream", None if stream is None else check_name(stream, "stream", InvalidEvent))
         put(self, "subject", None if subject is None else check_name(subject, "subject", InvalidEvent))
+
+    @property
+    def id(self) -> UUID:
+        """The event's id."""
+        return UUID(bytes=self.raw_id)
 
     @classmethod
     def of_store(cls, type: str, data: object) -> Event:
@@ -161,7 +176,7 @@ class Event(_Data):
         return all(getattr(self, name) == getattr(other, name) for name in Event.__slots__)
 
     def __hash__(self) -> int:
-        return hash(self.id)
+        return hash(self.raw_id)
 
     def __repr__(self) -> str:
         return f"Event({self.type!r}, {_preview(self.data)}, tags={list(self.tags)!r})"
@@ -179,7 +194,7 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True):
     position: int
     type: str
     data: bytes
-    tags: tuple[str, ...]
+    raw_tags: str
     stream: str | None
     subject: str | None
     raw_id: bytes
@@ -193,17 +208,22 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True):
             position,
             event.type,
             event.data,
-            event.tags,
+            join_tags(event.tags),
             event.stream,
             event.subject,
-            event.id.bytes,
+            event.raw_id,
             encode_metadata(event.metadata),
             recorded_at,
         )
 
     def with_present_tags(self, tags: tuple[str, ...]) -> Self:
         """The same event after a retag."""
-        return msgspec.structs.replace(self, tags=tags)
+        return msgspec.structs.replace(self, raw_tags=join_tags(tags))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The event's present tags, sorted."""
+        return split_tags(self.raw_tags)
 
     @property
     def id(self) -> UUID:
@@ -252,7 +272,7 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True):
             position,
             fields["type"],
             fields["data"],
-            tuple(fields.get("tags", ())),
+            join_tags(fields.get("tags", ())),
             fields.get("stream"),
             fields.get("subject"),
             _uuid(fields.get("id")).bytes,
@@ -281,7 +301,7 @@ def encode_metadata(metadata: Mapping[str, str]) -> bytes | None:
 
 
 def _decode_fields(text: str | bytes) -> dict[str, Any]:
-    known = {*Event.__slots__, "position", "recorded_at"}
+    known = {*Event.__slots__, "id", "position", "recorded_at"} - {"raw_id"}
     try:
         fields = msgspec.json.decode(text)
         raw = msgspec.json.decode(text, type=_Json).data

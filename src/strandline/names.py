@@ -59,8 +59,8 @@ def check_tags(values: object, error: type[InvalidInput]) -> tuple[str, ...]:
     """Return tags sorted and without repeats."""
     if values == ():
         return ()
-    tags = {check_own_name(tag, "tag", error) for tag in name_list(values, "tag", error)}
-    return tuple(sorted(tags))
+    tags = [check_own_name(tag, "tag", error) for tag in name_list(values, "tag", error)]
+    return tuple(tags) if len(tags) == 1 else tuple(sorted(set(tags)))
 
 
 def stream_tag(stream: str) -> str:

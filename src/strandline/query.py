@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, Protocol
 
@@ -29,19 +30,23 @@ class Tagged(Payload, Protocol):
 
 
 class FrozenValue:
-    """Immutable, compared by `_key`."""
+    """Immutable, compared by `_key()`."""
 
-    __slots__ = ("_key",)
-    _key: Any
+    __slots__ = ()
+
+    def _key(self) -> Any:
+        raise NotImplementedError
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a {type(self).__name__} does not change; {name!r} cannot be set")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FrozenValue) and type(other) is type(self) and bool(self._key == other._key)
+        return (
+            isinstance(other, FrozenValue) and type(other) is type(self) and bool(self._key() == other._key())
+        )
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return hash(self._key())
 
 
 class QueryItem(FrozenValue):
@@ -50,7 +55,7 @@ class QueryItem(FrozenValue):
     `where` is an object matcher on the payload, `{"amount": {"$gte": 10}}`, or a callable.
     """
 
-    __slots__ = ("exclude_types", "stream", "subject", "tags", "types", "where")
+    __slots__ = ("_filter", "exclude_types", "stream", "subject", "tags", "types", "where")
 
     types: tuple[str, ...]
     tags: tuple[str, ...]
@@ -58,6 +63,7 @@ class QueryItem(FrozenValue):
     stream: str | None
     subject: str | None
     where: dict[str, Any] | Callable[[Any], bool] | None
+    _filter: bytes | Callable[[Any], bool] | None
 
     def __init__(
         self,
@@ -101,13 +107,15 @@ class QueryItem(FrozenValue):
         put(self, "stream", stream)
         put(self, "subject", subject)
         put(self, "where", where)
-        filter_key = encode_sorted(where) if isinstance(where, dict) else where
-        put(self, "_key", (types, tags, exclude_types, stream, subject, filter_key))
+        put(self, "_filter", encode_sorted(where) if isinstance(where, dict) else where)
+
+    def _key(self) -> Any:
+        return self.types, self.tags, self.exclude_types, self.stream, self.subject, self._filter
 
     @property
     def is_all(self) -> bool:
         """Whether nothing is asked of an event."""
-        return bool(self._key == _NOTHING_ASKED)
+        return not self.tags and not self.types and bool(self._key() == _NOTHING_ASKED)
 
     def index_tags(self) -> tuple[str, ...]:
         """The tags under which an engine finds the item's events: its own, its stream's, its subject's."""
@@ -170,13 +178,17 @@ class Query(FrozenValue):
     items: tuple[QueryItem, ...]
 
     def __init__(self, items: Iterable[QueryItem]) -> None:
-        unique = tuple(dict.fromkeys(_item(item) for item in items))
+        unique = tuple(map(_item, items))
+        if len(unique) > 1:
+            unique = tuple(dict.fromkeys(unique))
         if not unique:
             raise InvalidQuery("a query has at least one item", hint="Query.all() asks for every event")
         if len(unique) > 1 and any(item.is_all for item in unique):
             unique = (_ANY_EVENT,)
         object.__setattr__(self, "items", unique)
-        object.__setattr__(self, "_key", frozenset(unique))
+
+    def _key(self) -> Any:
+        return frozenset(self.items)
 
     @classmethod
     def of(cls, *items: QueryItem) -> Query:
@@ -296,9 +308,16 @@ _NOTHING_ASKED = ((), (), (), None, None, None)
 def _types(values: Iterable[str]) -> tuple[str, ...]:
     if values == ():
         return ()
-    return tuple(
-        sorted({check_name(name, "type", InvalidQuery) for name in name_list(values, "type", InvalidQuery)})
-    )
+    names = tuple(name_list(values, "type", InvalidQuery))
+    try:
+        return _checked_types(names)
+    except TypeError:  # something that has no hash is no name either
+        return tuple(check_name(name, "type", InvalidQuery) for name in names)
+
+
+@functools.lru_cache(maxsize=1024, typed=True)  # an application asks for the same few lists in every decision
+def _checked_types(values: tuple[object, ...]) -> tuple[str, ...]:
+    return tuple(sorted({check_name(name, "type", InvalidQuery) for name in values}))
 
 
 def _item(value: object) -> QueryItem:

@@ -82,13 +82,16 @@ class Retag:
         return found
 
 
-def plan(retag: Retag, events: Iterable[SequencedEvent]) -> Iterator[tuple[Change, tuple[str, ...]]]:
-    """The changes, with the new tags, for those of the events that would change."""
+def plan(
+    retag: Retag, events: Iterable[SequencedEvent]
+) -> Iterator[tuple[SequencedEvent, Change, tuple[str, ...]]]:
+    """The events that would change, with the change and the new tags of each."""
     for event in events:
         new = retag.changed(event)
         if new != event.tags:
             old, kept = set(event.tags), set(new)
-            yield Change(event.position, tuple(sorted(old - kept)), tuple(sorted(kept - old))), new
+            change = Change(event.position, tuple(sorted(old - kept)), tuple(sorted(kept - old)))
+            yield event, change, new
 
 
 def retag_events(changes: Sequence[Change]) -> list[Event]:

@@ -32,6 +32,8 @@ from .where import refuse_inside_matcher
 FIRST_PAGE = 500
 NEXT_PAGES = 2_000
 
+_FORKED = "the store was opened before this process was forked"
+
 Events = Event | Iterable[Event]
 
 
@@ -158,6 +160,8 @@ class EventStore:
 
     def close(self) -> None:
         """Finish what was accepted and release the log; again is harmless, other use raises `StoreClosed`."""
+        if self._closed_because == _FORKED:  # looked at before the lock, which this process may never get
+            return
         with self._closing:
             if self._closed_because:
                 return
@@ -220,7 +224,7 @@ class EventStore:
 
     def leave_to_parent(self) -> None:
         """Never touch the log again: this process is a fork of the one that opened it."""
-        self._closed_because = "the store was opened before this process was forked"
+        self._closed_because = _FORKED
 
 
 class Read:
@@ -328,8 +332,8 @@ def check_query(query: Query | None) -> Query:
 
 def check_span(after: int, until: int | None, *, backwards: bool) -> Span:
     """The positions to read."""
-    check_position(after, "after")
-    return Span(after, None if until is None else check_position(until, "until"), backwards)
+    start = check_position(after, "after")
+    return Span(start, None if until is None else check_position(until, "until"), backwards)
 
 
 def check_limit(limit: int | None) -> int | None:

@@ -116,7 +116,7 @@ def check_where(where: object) -> dict[str, Any] | Callable[[Any], bool]:
 
 def both(left: Any, right: Any) -> Any:
     """The filter that holds where both hold."""
-    if left is None or right is None or left == right:
+    if left is None or right is None or _same(left, right):
         return right if left is None else left
     if isinstance(left, dict) and isinstance(right, dict):
         return {ALL_OF: [*_conjuncts(left), *_conjuncts(right)]}
@@ -129,7 +129,7 @@ def where_matches(where: Any, event: Payload) -> bool:
         return _call(where, event)
     try:
         value = msgspec.json.decode(event.data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return _top_matches(where, value, event)
 
@@ -215,9 +215,10 @@ def _matches(pattern: Any, value: Any) -> bool:
         return value is not _MISSING and _same(value, pattern)
     if pattern and next(iter(pattern)).startswith("$"):
         return all(_operator_holds(name, value, operand) for name, operand in pattern.items())
-    return isinstance(value, dict) and all(
-        _matches(inner, value.get(key, _MISSING)) for key, inner in pattern.items()
-    )
+    if not pattern:
+        return isinstance(value, dict)
+    fields = value if isinstance(value, dict) else {}  # then every path into it is missing
+    return all(_matches(inner, fields.get(key, _MISSING)) for key, inner in pattern.items())
 
 
 def _operator_holds(name: str, value: Any, operand: Any) -> bool:

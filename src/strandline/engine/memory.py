@@ -58,9 +58,9 @@ class MemoryEngine:
         return self._write(request.events, request.guard())
 
     def _repeat(self, events: Sequence[Event]) -> AppendResult | None:
-        ids = [event.id for event in events]
-        found = [event for event in self._log if event.id in ids]
-        if not found and len(set(ids)) == len(ids):
+        ids = {event.raw_id for event in events}
+        found = [event for event in self._log if event.raw_id in ids]
+        if not found and len(ids) == len(events):
             return None
         if found:
             result = self._result_holding(found[0].position)
@@ -113,11 +113,10 @@ class MemoryEngine:
         changes = list(plan(retag, targets))
         if not changes:
             return AppendResult(len(self._log), len(self._log), 0)
-        result = self._write(retag_events([change for change, _ in changes]), None)
-        for number, (change, tags) in enumerate(changes):
-            event = self._log[change.position - 1]
-            self._log[change.position - 1] = event.with_present_tags(tags)
-            self._tags[change.position - 1].append((result.first + number // MAX_CHANGES, tags))
+        result = self._write(retag_events([change for _, change, _ in changes]), None)
+        for number, (event, _, tags) in enumerate(changes):
+            self._log[event.position - 1] = event.with_present_tags(tags)
+            self._tags[event.position - 1].append((result.first + number // MAX_CHANGES, tags))
         return result
 
     def _result_holding(self, position: int) -> AppendResult:

@@ -39,7 +39,7 @@ def is_repeat(
 ) -> bool:
     """Whether an append says again, in order, what an earlier one wrote (`tags` as appended)."""
     return len(events) == len(earlier) and all(
-        new.id.bytes == old.raw_id
+        new.raw_id == old.raw_id
         and new.type == old.type
         and new.data == old.data
         and new.stream == old.stream

@@ -9,12 +9,14 @@ for them a worker thread does.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from ..errors import StoreClosed, Unavailable
+from ..errors import StoreClosed, StrandlineError, Unavailable
+from ..retag import Retag
 from . import Engine, Outcome, Work
 
 # One transaction takes about this many events, so that it ends soon and other processes get their turn.
@@ -28,7 +30,7 @@ class Ticket:
 
     def __init__(self, works: Sequence[Work]) -> None:
         self.works = works
-        self.weight = sum(len(getattr(work, "events", ())) for work in works) or 1
+        self.weight = sum(1 if isinstance(work, Retag) else len(work.events) for work in works)
         self.is_done = False
         self.leads = False
         self._outcomes: list[Outcome] = []
@@ -125,9 +127,9 @@ class Sequencer:
                 raise StoreClosed("the store is closed")
             self._is_closed = closes
             self._queue.append(ticket)
-            leads = not self._is_led
+            ticket.leads = not self._is_led
             self._is_led = True
-            return leads
+            return ticket.leads
 
     def _withdraw(self, ticket: Ticket) -> bool:
         """Leave the queue; False if the ticket was taken already."""
@@ -180,7 +182,10 @@ class Sequencer:
             raise
         finally:
             _wake(batch)
-        self._on_commit()
+        with contextlib.suppress(
+            StrandlineError
+        ):  # the appends are written, whatever the waiting readers meet
+            self._on_commit()
 
     def _settle(self, batch: list[Ticket]) -> None:
         works = [work for ticket in batch for work in ticket.works]

@@ -28,6 +28,7 @@ from .connection import (
     FileLock,
     check_file,
     create_file,
+    is_writable,
     translate,
     translated,
 )
@@ -66,7 +67,7 @@ class SqliteEngine:
         self._writer = Writer(self._connection, self._names, time, record_conditions=record_conditions)
 
     def _open(self) -> Connection:
-        if os.path.exists(self._path) and not os.access(self._path, os.W_OK):
+        if os.path.exists(self._path) and not is_writable(self._path):
             connection = Connection(self._path, cache_kib=WRITER_CACHE_KIB, writable=False)
             check_version(version_of(connection, self._path), self._path)
             return connection
@@ -103,7 +104,7 @@ class SqliteEngine:
 
     def exists(self, query: Query, after: int) -> bool:
         with self._reading() as search, search.connection.snapshot():
-            return search.first(query, after, search.head()[0]) is not None
+            return search.first(query.items, after, search.head()[0]) is not None
 
     def count(self, query: Query) -> int:
         with self._reading(is_long=True) as search, search.connection.snapshot():

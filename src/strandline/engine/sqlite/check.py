@@ -8,7 +8,7 @@ import apsw
 import msgspec
 
 from ...errors import CorruptLog
-from ...event import SequencedEvent
+from ...event import SequencedEvent, split_tags
 from ...names import index_tags
 from ...query import Query
 from .. import audit
@@ -17,7 +17,7 @@ from ..rules import Time
 from . import SqliteEngine
 from .connection import READER_CACHE_KIB, Connection, translated
 from .names import EVERY_EVENT, Names
-from .search import Range, Search, split_tags
+from .search import Range, Search
 from .statements import sql
 
 PAGE = 2_000

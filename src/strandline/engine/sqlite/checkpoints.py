@@ -15,7 +15,7 @@ _UNKNOWN = 1 << 62
 
 
 class Checkpoints:
-    """The last positions of recently written tags and types; those of an open transaction apart."""
+    """The last positions of recently written tags and types; those of the open transaction apart."""
 
     def __init__(self) -> None:
         self._tags: dict[str, int] = {}
@@ -23,17 +23,25 @@ class Checkpoints:
         self._new_tags: dict[str, int] = {}
         self._new_types: dict[str, int] = {}
 
-    def rule_out(self, query: Query, after: int) -> bool:
-        """Whether certainly no event after `after` matches."""
-        return all(self._rules_out(item, after) for item in query.items)
+    def undecided(self, query: Query, after: int) -> tuple[QueryItem, ...]:
+        """The items that a committed event after `after` may match."""
+        return tuple(item for item in query.items if not self._rules_out(item, after))
 
     def _rules_out(self, item: QueryItem, after: int) -> bool:
         for tag in item.index_tags():
-            if (self._new_tags.get(tag) or self._tags.get(tag, _UNKNOWN)) <= after:
+            if self._tags.get(tag, _UNKNOWN) <= after:
                 return True
-        return bool(item.types) and all(
-            (self._new_types.get(name) or self._types.get(name, _UNKNOWN)) <= after for name in item.types
-        )
+        return bool(item.types) and all(self._types.get(name, _UNKNOWN) <= after for name in item.types)
+
+    def rule_out_new(self, query: Query) -> bool:
+        """Whether certainly no event of the open transaction matches."""
+        return not self._new_types or all(self._rules_out_new(item) for item in query.items)
+
+    def _rules_out_new(self, item: QueryItem) -> bool:
+        for tag in item.index_tags():
+            if tag not in self._new_tags:
+                return True
+        return bool(item.types) and all(name not in self._new_types for name in item.types)
 
     def note(self, position: int, event: Event | SequencedEvent) -> None:
         """An event was written in the open transaction."""

@@ -13,23 +13,23 @@ from typing import Any
 import msgspec
 
 from ...append import AppendCondition, Status
-from ...event import encode_sorted
 from ...names import stream_tag, subject_tag
 from ...query import Query, QueryItem
 
 NOT_RECORDED, NOT_AUDITABLE, JSON = 1, 2, 3
+Shape = tuple[tuple[Any, ...], ...]
 _STATUS: dict[int, Status] = {NOT_RECORDED: "not_recorded", NOT_AUDITABLE: "not_auditable"}
 
 
 def pack(
-    guard: AppendCondition, first: int, intern: Callable[[str], int], shape_id: Callable[[str], int]
+    guard: AppendCondition, first: int, intern: Callable[[str], int], shape_id: Callable[[Shape], int]
 ) -> tuple[int, str]:
     """The shape and the arguments of a condition under which position `first` was written."""
-    shape: list[list[Any]] = []
+    shape: list[tuple[Any, ...]] = []
     arguments: list[int] = []
     for part in guard.parts:
         arguments.append(first - 1 - part.after)
-        items: list[Any] = []
+        items: list[tuple[Any, ...]] = []
         for item in part.fail_if_events_match.items:
             if item.where is not None:
                 return JSON, guard.to_json()
@@ -43,8 +43,8 @@ def pack(
                 )
             )
             arguments.extend(map(intern, item.index_tags()))
-        shape.append(items)
-    return shape_id(encode_sorted(shape).decode()), " ".join(map(str, arguments))
+        shape.append(tuple(items))
+    return shape_id(tuple(shape)), " ".join(map(str, arguments))
 
 
 def unpack(first: int, shape_text: str | None, arguments: str, name: Callable[[int], str]) -> AppendCondition:

@@ -16,6 +16,7 @@ from ...errors import CorruptLog, InvalidInput, NotFound, StrandlineError, Unava
 BUSY_MILLISECONDS = 10_000
 WRITER_CACHE_KIB = 32_768
 READER_CACHE_KIB = 8_192
+MAPPED_BYTES = 1 << 30  # read through the system's page cache: a commit does not make a reader start cold
 
 Execute = Callable[[str, Sequence[Any]], list[Any]]
 
@@ -31,6 +32,7 @@ class Connection:
         self.is_writable = not self._database.readonly("main")
         self.run(f"pragma cache_size = -{cache_kib}")
         self.run("pragma synchronous = full")
+        self.run(f"pragma mmap_size = {MAPPED_BYTES}")
         if sys.platform == "darwin":
             self.run("pragma fullfsync = on")  # fsync alone does not reach the disk there
 
@@ -127,6 +129,11 @@ def check_file(path: str, *, create: bool) -> None:
         raise NotFound(
             f"there is no store at {path}", hint="check the path; strandline append makes a new one"
         )
+
+
+def is_writable(path: str) -> bool:
+    """Whether this user may write the file, and the files that SQLite keeps beside it."""
+    return os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)
 
 
 def create_file(path: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from .connection import Connection
 from .statements import sql
@@ -43,15 +43,15 @@ class Names:
     def keep(self, text: str, number: int) -> None:
         """Remember a name that is committed."""
         if len(self._ids) >= MAX_KEPT:
-            self._ids = {}
-            self._texts = {}
+            self._ids.clear()
+            self._texts.clear()
         self._ids[text] = number
         self._texts[number] = text
 
     @property
-    def texts(self) -> dict[int, str]:
-        """The texts that are known."""
-        return self._texts
+    def ids(self) -> Mapping[str, int]:
+        """The numbers that are known."""
+        return self._ids
 
 
 class Interning:
@@ -59,6 +59,7 @@ class Interning:
 
     def __init__(self, names: Names, connection: Connection) -> None:
         self._names = names
+        self._known = names.ids
         self._connection = connection
         self._new: dict[str, int] = {}
 
@@ -69,7 +70,7 @@ class Interning:
 
     def intern(self, text: str) -> int:
         """The number of a name, a new one if need be."""
-        number = self.find(text)
+        number = self._known.get(text) or self.find(text)
         if number is None:
             ((number,),) = self._connection.execute(_INSERT, (text,))
             self._new[text] = number

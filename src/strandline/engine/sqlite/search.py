@@ -7,7 +7,8 @@ tags. What the index cannot decide (`where`) is decided by the item itself, on t
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import starmap
 from typing import Any
 
 import apsw
@@ -27,8 +28,10 @@ _HEAD = sql("head")
 _AT = sql("events_at")
 _TYPES_OF_TAG = sql("types_of_tag")
 _COUNT = sql("seek_count")
-_EVENTS, _SEEK, _SEEK_ALL, _SCAN = (
-    (sql(f"{name}_forward"), sql(f"{name}_backward")) for name in ("events", "seek", "seek_all_tags", "scan")
+_FIRST = sql("seek_first")
+_EVENTS, _SEEKS, _SEEKS_ALL, _SCAN = (
+    (sql(f"{name}_forward"), sql(f"{name}_backward"))
+    for name in ("events", "seeks", "seeks_all_tags", "scan")
 )
 
 
@@ -78,7 +81,7 @@ class Search:
         """The first events of the range that match, `where` aside."""
         if query.is_all:
             rows = self._execute(_EVENTS[within.backwards], (within.after, within.until, size))
-            return self.events_of(rows)
+            return events_of(rows)
         return self.events_at(self.positions(query, within, size), backwards=within.backwards)
 
     def events_at(self, positions: Sequence[int], *, backwards: bool = False) -> list[SequencedEvent]:
@@ -88,14 +91,31 @@ class Search:
         rows = self._execute(_AT, (apsw.carray(array("q", positions)),))
         if backwards:
             rows.reverse()
-        return self.events_of(rows)
+        return events_of(rows)
 
-    def first(self, query: Query, after: int, until: int) -> int | None:
-        """The first position in the range whose event matches."""
+    def first(self, items: Iterable[QueryItem], after: int, until: int) -> int | None:
+        """The first position in the range whose event matches one of the items."""
         if after >= until:
             return None
-        found = (self._first_of_item(item, after, until) for item in query.items)
+        found: list[int | None] = []
+        seeks: list[list[int]] = []
+        for item in items:
+            simple = self._seeks(item)
+            if simple is None:
+                found.append(self._first_of_item(item, after, until))
+            else:
+                seeks += simple
+        if seeks:
+            found.append(self._execute(_FIRST, (str(seeks), after, until))[0][0])
         return min((position for position in found if position is not None), default=None)
+
+    def _seeks(self, item: QueryItem) -> list[list[int]] | None:
+        """The ranges of the index that are just the item's events, if it is that simple."""
+        tags = item.index_tags()
+        if len(tags) > 1 or item.where is not None or not (tags or item.types):
+            return None
+        tag = self._find(tags[0]) if tags else EVERY_EVENT
+        return [] if tag is None else [[tag, type_] for type_ in self._types(item, tag)]
 
     def count(self, query: Query, head: int) -> int:
         """How many events match."""
@@ -117,6 +137,8 @@ class Search:
         return [type_ for (type_,) in self._execute(_TYPES_OF_TAG, (EVERY_EVENT,))]
 
     def _first_of_item(self, item: QueryItem, after: int, until: int) -> int | None:
+        if item.is_all:
+            return after + 1
         if item.where is None:
             found = self._item_positions(item, Range(after, until), 1)
             return found[0] if found else None
@@ -145,36 +167,34 @@ class Search:
         return sorted(found, reverse=within.backwards)[:size]
 
     def _item_positions(self, item: QueryItem, within: Range, size: int) -> list[int]:
-        if within.after >= within.until:
-            return []
         tags = self._numbers(item.index_tags())
-        if tags is None:
+        if tags is None or within.after >= within.until:
             return []
         if not tags and not item.types:
             return self._scan(item, within, size)
-        tag = tags[0] if len(tags) == 1 else self._rarest(item, tags, within) if tags else EVERY_EVENT
-        others = [other for other in tags if other != tag]
-        found: list[int] = []
-        types = self._types(item, tag)
-        for type_ in types:
-            found += self._seek(tag, type_, others, within, size)
-        if len(types) > 1:
+        tag = self._lead(item, tags, within)
+        seeks = [[tag, type_] for type_ in self._types(item, tag)]
+        parameters = (str(seeks), within.after, within.until, size)
+        if len(tags) > 1:
+            others = [other for other in tags if other != tag]
+            rows = self._execute(_SEEKS_ALL[within.backwards], (*parameters, str(others)))
+        else:
+            rows = self._execute(_SEEKS[within.backwards], parameters)
+        found = [position for (text,) in rows if text for position in map(int, text.split(","))]
+        if len(rows) > 1:
             found.sort(reverse=within.backwards)
         return found[:size]
 
-    def _seek(self, tag: int, type_: int, others: list[int], within: Range, size: int) -> list[int]:
-        parameters: tuple[Any, ...] = (tag, type_, within.after, within.until, size)
-        if others:
-            rows = self._execute(_SEEK_ALL[within.backwards], (*parameters, str(others)))
-        else:
-            rows = self._execute(_SEEK[within.backwards], parameters)
-        return [position for (position,) in rows]
+    def _lead(self, item: QueryItem, tags: list[int], within: Range) -> int:
+        """The tag to look up by."""
+        if len(tags) > 1:
+            return self._rarest(item, tags, within)
+        return tags[0] if tags else EVERY_EVENT
 
     def _scan(self, item: QueryItem, within: Range, size: int) -> list[int]:
-        names = item.exclude_types if item.is_all else (*item.exclude_types, RETAGGED)
-        excluded = [number for number in map(self._find, names) if number is not None]
-        parameters = (within.after, within.until, str(excluded), size)
-        return [position for (position,) in self._execute(_SCAN[within.backwards], parameters)]
+        excluded = msgspec.json.encode([*item.exclude_types, RETAGGED]).decode()
+        rows = self._execute(_SCAN[within.backwards], (within.after, within.until, excluded, size))
+        return [position for (position,) in rows]
 
     def _numbers(self, texts: Sequence[str]) -> list[int] | None:
         """The numbers of all these names; None if one is unknown, then no event has it."""
@@ -213,32 +233,10 @@ class Search:
             total += self._execute(_COUNT, (tag, type_, within.after, within.until, limit))[0][0]
         return total
 
-    def events_of(self, rows: list[Any]) -> list[SequencedEvent]:
-        """The events of rows with all columns."""
-        texts = self._names.texts
-        try:
-            return [
-                SequencedEvent(
-                    position, texts[type_], data, tuple(tags.split("\n")) if tags else (),
-                    stream, subject, id_, metadata, recorded_at,
-                )
-                for position, type_, data, tags, stream, subject, id_, metadata, recorded_at in rows
-            ]  # fmt: skip
-        except KeyError:
-            known = {row[1]: self._names.text(self.connection, row[1]) for row in rows}
-            return [
-                SequencedEvent(row[0], known[row[1]], row[2], split_tags(row[3]), *row[4:]) for row in rows
-            ]
 
-
-def split_tags(text: str) -> tuple[str, ...]:
-    """Tags as they are stored in an event's row."""
-    return tuple(text.split("\n")) if text else ()
-
-
-def join_tags(tags: Sequence[str]) -> str:
-    """Tags for an event's row; no name contains a newline."""
-    return "\n".join(tags)
+def events_of(rows: list[Any]) -> list[SequencedEvent]:
+    """The events of rows with all columns, which are an event's fields in order."""
+    return list(starmap(SequencedEvent, rows))
 
 
 def _filtered(query: Query, events: list[SequencedEvent]) -> list[SequencedEvent]:

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import apsw
+
 from ...append import AppendCondition, AppendRequest, AppendResult
 from ...errors import AppendConditionFailed, EventIdConflict, StrandlineError
-from ...event import Event, SequencedEvent, encode_metadata
+from ...event import Event, SequencedEvent, encode_metadata, encode_sorted, join_tags
 from ...names import RETAGGED, index_tags
 from ...query import Query
 from ...retag import Change, Retag, changes_of, meaning_changed, plan, retag_events
 from .. import Outcome, Work
 from ..rules import Time, is_repeat, position_beyond_head, record_status, retag_hint
 from .checkpoints import Checkpoints
-from .conditions import NOT_AUDITABLE, NOT_RECORDED, pack
+from .conditions import NOT_AUDITABLE, NOT_RECORDED, Shape, pack
 from .connection import Connection
 from .names import EVERY_EVENT, Interning, Names
-from .search import Range, Search, join_tags
+from .pending import Pending
+from .search import Range, Search, events_of
 from .statements import sql
 
 CATCH_UP_EVENTS = 1_000
 
 _BEGIN = "begin immediate"
 _POSITION_BY_ID = sql("position_by_id")
+_POSITION_BY_IDS = sql("position_by_ids")
 _APPEND_HOLDING = sql("append_holding")
 _EVENTS_APPENDED = sql("events_appended")
-_EVENT_INSERT = sql("event_insert")
 _POSTING_INSERT = sql("posting_insert")
 _POSTING_DELETE = sql("posting_delete")
-_APPEND_INSERT = sql("append_insert")
 _LAST_OF_TYPE = sql("last_of_type")
 _SHAPE_BY_TEXT = sql("shape_by_text")
 _SHAPE_INSERT = sql("shape_insert")
@@ -46,16 +48,17 @@ class Writer:
         self._interning = Interning(names, connection)
         self._search = Search(connection, names, self._interning.find)
         self._checkpoints = Checkpoints()
+        self._pending = Pending(connection)
         self._time = time
         self._record_conditions = record_conditions
-        self._shapes: dict[str, int] = {}
+        self._shapes: dict[Shape, int] = {}
         self._refused = 0
         # What the last commit left; the fields below belong to the transaction that is open.
         self._committed_head = 0
         self._head = 0
         self._recorded_at = 0
         self._last_retag = 0
-        self._new_shapes: dict[str, int] = {}
+        self._new_shapes: dict[Shape, int] = {}
         self._retagged = False
 
     def write(self, batch: Sequence[Work]) -> list[Outcome]:
@@ -102,6 +105,7 @@ class Writer:
 
     def _commit(self) -> None:
         refused = self._refused
+        self._pending.write()
         self.count_refused()
         try:
             self._connection.run("commit")
@@ -118,6 +122,7 @@ class Writer:
 
     def _end(self) -> None:
         self._connection.roll_back()
+        self._pending.clear()
         self._interning.rolled_back()
         self._checkpoints.rolled_back()
         self._new_shapes.clear()
@@ -135,7 +140,8 @@ class Writer:
         if repeated is not None:
             return repeated
         if request.unless_exists is not None:
-            found = self._search.first(request.unless_exists, 0, self._head)
+            self._pending.write()
+            found = self._search.first(request.unless_exists.items, 0, self._head)
             if found is not None:
                 return self._result_holding(found)
         for part in () if request.condition is None else request.condition.parts:
@@ -143,17 +149,24 @@ class Writer:
         return self._insert(request.events, request.guard())
 
     def _repeat(self, events: Sequence[Event]) -> AppendResult | None:
-        ids = [event.id.bytes for event in events]
-        found = next((rows[0][0] for id_ in ids if (rows := self._execute(_POSITION_BY_ID, (id_,)))), None)
-        if found is None and (len(ids) == 1 or len(set(ids)) == len(ids)):
+        ids = {event.raw_id for event in events}
+        if not ids.isdisjoint(self._pending.ids):
+            self._pending.write()
+        found = self._position_of(ids)
+        if not found and len(ids) == len(events):
             return None
-        if found is not None:
-            result = self._result_holding(found)
+        if found:
+            result = self._result_holding(found[0][0])
             rows = self._execute(_EVENTS_APPENDED, (result.first - 1, result.last))
-            earlier = self._search.events_of(rows)
+            earlier = events_of(rows)
             if is_repeat(events, earlier, [event.tags for event in earlier]):
                 return result
         raise EventIdConflict("an id of the append is taken already, and it is not a repeat")
+
+    def _position_of(self, ids: set[bytes]) -> list[tuple[int]]:
+        if len(ids) == 1:
+            return self._execute(_POSITION_BY_ID, (*ids,))
+        return self._execute(_POSITION_BY_IDS, (apsw.carray(tuple(ids)),))
 
     def _check(self, part: AppendCondition) -> None:
         query, after = part.fail_if_events_match, part.after
@@ -162,8 +175,7 @@ class Writer:
                 raise position_beyond_head(after, self._head)
             return
         retag = self._conflicting_retag(query, after) if self._last_retag > after else None
-        is_ruled_out = not self._retagged and self._checkpoints.rule_out(query, after)
-        found = None if is_ruled_out else self._search.first(query, after, self._head)
+        found = self._first(query, after)
         if found is None and retag is None:
             return
         if retag is not None and (found is None or retag[0] <= found):
@@ -172,6 +184,15 @@ class Writer:
             hint = None
         (conflict,) = self._search.events_at([found])  # type: ignore[list-item]
         raise AppendConditionFailed(conflict=conflict, query=query, after=after, hint=hint)
+
+    def _first(self, query: Query, after: int) -> int | None:
+        """The first event after `after` that matches; the index is asked only if need be."""
+        items = query.items
+        if not self._checkpoints.rule_out_new(query):
+            self._pending.write()
+        elif not self._retagged:
+            items = self._checkpoints.undecided(query, after)
+        return self._search.first(items, after, self._head) if items else None
 
     def _conflicting_retag(self, query: Query, after: int) -> tuple[int, int] | None:
         """The first retag that changed what the query means, and a position it retagged.
@@ -203,25 +224,23 @@ class Writer:
     def _insert(self, events: Sequence[Event], guard: AppendCondition | None) -> AppendResult:
         recorded_at = self._recorded_at = self._time.now(self._recorded_at)
         first = self._head + 1
-        rows, postings = [], []
-        intern = self._interning.intern
+        pending, intern = self._pending, self._interning.intern
         for position, event in enumerate(events, first):
             type_ = intern(event.type)
-            rows.append(
+            pending.events.append(
                 (
-                    position, type_, event.data, join_tags(event.tags), event.stream, event.subject,
-                    event.id.bytes, encode_metadata(event.metadata), recorded_at,
+                    position, event.type, event.data, join_tags(event.tags), event.stream, event.subject,
+                    event.raw_id, encode_metadata(event.metadata), recorded_at,
                 )
             )  # fmt: skip
-            postings.append((EVERY_EVENT, type_, position))
+            pending.postings.append((EVERY_EVENT, type_, position))
             tags = index_tags(event.tags, event.stream, event.subject)
-            postings += [(intern(tag), type_, position) for tag in tags]
+            pending.postings += [(intern(tag), type_, position) for tag in tags]
+            pending.ids.add(event.raw_id)
             self._checkpoints.note(position, event)
         last = first + len(events) - 1
-        self._connection.run_many(_EVENT_INSERT, rows)
-        self._connection.run_many(_POSTING_INSERT, postings)
         shape, arguments = self._recorded(guard, first)
-        self._execute(_APPEND_INSERT, (first, None if first == last else last, shape, arguments))
+        pending.appends.append((first, None if first == last else last, shape, arguments))
         self._head = last
         return AppendResult(first, last, len(events))
 
@@ -233,20 +252,22 @@ class Writer:
                 return NOT_AUDITABLE, None
         return (None, None) if guard is None else pack(guard, first, self._interning.intern, self._shape)
 
-    def _shape(self, text: str) -> int:
-        known = self._shapes.get(text) or self._new_shapes.get(text)
+    def _shape(self, shape: Shape) -> int:
+        known = self._shapes.get(shape) or self._new_shapes.get(shape)
         if known is None:
+            text = encode_sorted(shape).decode()
             rows = self._execute(_SHAPE_BY_TEXT, (text,)) or self._execute(_SHAPE_INSERT, (text,))
-            known = self._new_shapes[text] = rows[0][0]
+            known = self._new_shapes[shape] = int(rows[0][0])
         return known
 
     def _retag(self, retag: Retag) -> AppendResult:
+        self._pending.write()
         changes = list(plan(retag, self._targets(retag)))
         if not changes:
             return AppendResult(self._head, self._head, 0)
-        for change, tags in changes:
-            self._retag_event(change, tags)
-        result = self._insert(retag_events([change for change, _ in changes]), None)
+        for event, change, tags in changes:
+            self._retag_event(event, change, tags)
+        result = self._insert(retag_events([change for _, change, _ in changes]), None)
         self._last_retag, self._retagged = result.last, True
         return result
 
@@ -258,14 +279,15 @@ class Writer:
         events = {event.position: event for event in found}
         return [retag.checked(position, events.get(position)) for position in retag.target]
 
-    def _retag_event(self, change: Change, tags: tuple[str, ...]) -> None:
-        intern, position = self._interning.intern, change.position
-        ((type_,),) = self._execute("select type from event where position = ?1", (position,))
+    def _retag_event(self, event: SequencedEvent, change: Change, tags: tuple[str, ...]) -> None:
+        intern, position = self._interning.intern, event.position
+        type_ = intern(event.type)
         self._execute(_KEEP_APPENDED_TAGS, (position,))
         self._execute(_RETAG_EVENT, (position, join_tags(tags)))
         self._connection.run_many(_POSTING_DELETE, [(intern(tag), type_, position) for tag in change.removed])
         self._connection.run_many(_POSTING_INSERT, [(intern(tag), type_, position) for tag in change.added])
 
     def _result_holding(self, position: int) -> AppendResult:
+        self._pending.write()
         ((first, last),) = self._execute(_APPEND_HOLDING, (position,))
         return AppendResult(first, last, last - first + 1, duplicate=True)

@@ -1,5 +1,5 @@
--- The log, as it is made. `name` turns tags and types into small numbers; `posting` is the one index by
--- which every query item finds its events (tag 0 is carried by every event, so it also serves types).
+-- The log, as it is made. `event` can be read by itself; `posting` is the one index by which every query item
+-- finds its events, with tags and types as the small numbers of `name` (every event carries tag 0).
 create table log (
     one integer primary key check (one = 1),
     uuid blob not null,
@@ -15,7 +15,7 @@ insert into name (id, text) values (0, '');
 
 create table event (
     position integer primary key,
-    type integer not null,
+    type text not null,
     data blob not null,
     tags text not null, -- the present ones, joined by newlines
     stream text,
