@@ -37,6 +37,7 @@ class Check:
         self._names = Names()
         self._search = Search(self._connection, self._names)
         self._problems: list[Problem] = []
+        self._appends = 0
         self._conditions = 0
         self._head = 0
 
@@ -52,7 +53,7 @@ class Check:
             self._check_conditions()
         except (CorruptLog, apsw.CorruptError, msgspec.DecodeError) as error:
             self._found("file", 0, f"cannot be read: {error}")
-        return CheckReport(self._head, self._appends(), self._conditions, postings, self._problems)
+        return CheckReport(self._head, self._appends, self._conditions, postings, self._problems)
 
     def close(self) -> None:
         """Release the file."""
@@ -62,9 +63,6 @@ class Check:
     def _found(self, kind: str, position: int, message: str) -> None:
         if len(self._problems) < MAX_PROBLEMS:
             self._problems.append(Problem(kind, position, message))
-
-    def _appends(self) -> int:
-        return int(self._execute("select count(*) from append")[0][0])
 
     def _check_file(self) -> None:
         for (message,) in self._execute("pragma integrity_check"):
@@ -131,6 +129,7 @@ class Check:
             if first != expected or last < first:
                 self._found("append", first, f"covers {first} to {last}, expected to begin at {expected}")
             expected = last + 1
+            self._appends += 1
         if expected != self._head + 1:
             self._found(
                 "append", self._head, f"recorded appends end at {expected - 1}, the log at {self._head}"
