@@ -37,7 +37,9 @@ def test_the_links_lead_somewhere(page: Path) -> None:
 
 def test_the_table_of_errors_is_the_one_in_the_code() -> None:
     rows = re.findall(
-        r"^\| `(\w+)` \| `(\w+)` \| (\w+) \| (\d+) \| (\d+) \|", (ROOT / "docs/errors.md").read_text(), re.M
+        r"^\| `(\w+)` \| `(\w+)` \| (\w+) \| (\d+) \| (\d+) \|",
+        (ROOT / "docs/errors.md").read_text(),
+        re.MULTILINE,
     )
     classes = [getattr(errors, name) for name in errors.__all__ if name != "StrandlineError"]
     assert rows == [(c.__name__, c.code, c.retry, str(c.status), str(c.exit_code)) for c in classes]

@@ -77,7 +77,7 @@ class AppendCondition(FrozenValue):
         """The condition that `to_json` wrote."""
         try:
             return cls._from_fields(msgspec.json.decode(text))
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise InvalidInput(f"not the JSON form of an append condition: {error}") from error
 
     def _fields(self) -> dict[str, Any]:

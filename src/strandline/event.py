@@ -108,7 +108,7 @@ class Event(_Data):
         put(self, "data", data if data.__class__ is bytes else _encode(data))
         put(self, "tags", _event_tags(tags))
         put(self, "raw_id", uuid7() if id is None else _uuid(id).bytes)
-        put(self, "metadata", _metadata(metadata) if metadata else {})
+        put(self, "metadata", {} if metadata is None else _metadata(metadata))
         put(self, "stream", None if stream is None else check_name(stream, "stream", InvalidEvent))
         put(self, "subject", None if subject is None else check_name(subject, "subject", InvalidEvent))
 
@@ -168,7 +168,8 @@ class Event(_Data):
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"an event does not change; {name!r} cannot be set")
 
-    __delattr__ = __setattr__  # type: ignore[assignment]
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"an event does not change; {name!r} cannot be deleted")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Event):
@@ -305,11 +306,12 @@ def _decode_fields(text: str | bytes) -> dict[str, Any]:
     try:
         fields = msgspec.json.decode(text)
         raw = msgspec.json.decode(text, type=_Json).data
-    except (msgspec.MsgspecError, UnicodeError) as error:
+        encoded = fields.pop("data_base64", None)
+        decoded = None if encoded is None else base64.b64decode(encoded)
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         raise InvalidEvent(f"not the JSON form of an event: {error}") from error
-    encoded = fields.pop("data_base64", None)
-    if encoded is not None:
-        fields["data"] = base64.b64decode(encoded)
+    if decoded is not None:
+        fields["data"] = decoded
     elif raw is not msgspec.UNSET:
         fields["data"] = bytes(raw)
     unknown = fields.keys() - known

@@ -278,7 +278,7 @@ class Query(FrozenValue):
         """The query that `to_json` wrote."""
         try:
             return cls.from_fields(msgspec.json.decode(text))
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise InvalidQuery(f"not the JSON form of a query: {error}") from error
 
     @classmethod

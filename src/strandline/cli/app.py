@@ -1,7 +1,7 @@
 """The `strandline` command: its subcommands, its errors, its exit code."""
 
-import contextlib
 import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -21,8 +21,8 @@ app = typer.Typer(
     name="strandline",
     cls=Commands,
     help="An event store in which the consistency boundary of a decision is a query.",
-    epilog="strandline demo\nstrandline append school.db CourseDefined '{\"course\": \"c1\"}' --tag course:c1",
-    rich_markup_mode="rich",
+    epilog='strandline demo\nstrandline append school.db CourseDefined \'{"course": "c1"}\' --tag course:c1',
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
@@ -40,7 +40,7 @@ def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
 def root(
     context: typer.Context,
     *,
-    version: Annotated[  # noqa: ARG001 - its callback does the work
+    version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
     ] = False,
@@ -53,9 +53,7 @@ def root(
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code; errors are shown, not raised."""
     as_json = "--json" in arguments
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     try:
         code = app(list(arguments), prog_name="strandline", standalone_mode=False)
         sys.stdout.flush()
@@ -63,9 +61,16 @@ def run(arguments: Sequence[str]) -> int:
         leave_closed_pipe()
         return 0
     except (StrandlineError, typer.TyperException, OSError) as error:
-        with contextlib.suppress(BrokenPipeError):
-            return report(error, as_json=as_json)
-        return 2
+        return report(error, as_json=as_json)
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     return code if isinstance(code, int) else 0
+
+
+def _prepare_streams() -> None:
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller: strandline … >&-
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open to the end
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from itertools import chain, islice
 
 from rich.console import Console
@@ -15,7 +16,7 @@ from .screen import console, plain, visible_bytes
 SAMPLE = 200
 GAP = "  "
 WIDE = 100
-HEADINGS = ("position", "time (UTC)", "type", "tags", "data")
+HEADINGS = ("position", "time UTC", "type", "tags", "data")
 STYLES = ("cyan", "dim", "bold", "green", "")
 
 
@@ -34,8 +35,9 @@ class EventTable:
 
     def __init__(self, sample: Iterable[SequencedEvent], terminal: Console | None = None) -> None:
         self._console = terminal or console()
-        self._time = "%Y-%m-%d %H:%M:%S" if self._console.width >= WIDE else "%m-%d %H:%M:%S"
-        self._widths = self._fit(list(sample))
+        events = list(sample)
+        self._time, time_width = self._time_format(events)
+        self._widths = self._fit(events, time_width)
 
     def print_head(self) -> None:
         """The headings."""
@@ -45,13 +47,19 @@ class EventTable:
         """One event."""
         self._print(self._cells(event))
 
-    def _fit(self, sample: list[SequencedEvent]) -> list[int]:
+    def _time_format(self, sample: list[SequencedEvent]) -> tuple[str, int]:
+        if self._console.width >= WIDE:
+            return "%Y-%m-%d %H:%M:%S", 19
+        if all(event.recorded_at.date() == datetime.now(UTC).date() for event in sample):
+            return "%H:%M:%S", 8
+        return "%m-%d %H:%M", 11
+
+    def _fit(self, sample: list[SequencedEvent], time: int) -> list[int]:
         position = max([len(HEADINGS[0]), *(len(str(event.position)) for event in sample)])
-        time = max(len(HEADINGS[1]), 19 if "%Y" in self._time else 14)
         left = max(self._console.width - position - time - len(GAP) * 4, 30)
         names = max([4, *(plain(event.type).cell_len for event in sample)])
         tags = max([4, *(plain(" ".join(event.tags)).cell_len for event in sample)])
-        names = min(names, max(left * 3 // 10, 12))
+        names = min(names, max(left * 2 // 5, 12))
         tags = min(tags, max(left * 2 // 5, 9))
         return [position, time, names, tags, max(left - names - tags, 9)]
 

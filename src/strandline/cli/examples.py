@@ -21,7 +21,7 @@ class _EndsWithExample:
             super().format_help(ctx, formatter)  # type: ignore[misc]
         finally:
             self.epilog = lines
-        formatter.write("Example:\n" + "".join(f"  {line}\n" for line in lines.splitlines()))
+        formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in lines.splitlines()))
 
 
 class Command(_EndsWithExample, TyperCommand):

@@ -5,26 +5,39 @@ from __future__ import annotations
 import os
 import sys
 
+import msgspec
 import typer
 from rich.text import Text
 
 from strandline.errors import AppendConditionFailed, StrandlineError
-from strandline.event import encode_sorted
 
-from .screen import messages, visible
+from .screen import say, visible
 
 REFUSED = 1
 USAGE = 2
 INTERRUPTED = 130
 
 
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An error as `--json` shows it; `conflict` is the position that refused an append."""
+
+    code: str
+    message: str
+    hint: str
+    retry: str
+    conflict: int | None = None
+
+
 def report(error: Exception, *, as_json: bool) -> int:
     """Show the error on stderr and return the exit code."""
-    if isinstance(error, StrandlineError):
-        return _show(error.code, str(error), error.hint, error.exit_code, error, as_json=as_json)
-    if isinstance(error, typer.TyperException):
-        return _show("usage", error.format_message(), _usage_hint(error), USAGE, error, as_json=as_json)
-    return _show("os_error", _os_message(error), "", USAGE, error, as_json=as_json)
+    failure = _failure(error)
+    if as_json:
+        sys.stderr.write(msgspec.json.encode(failure).decode() + "\n")
+    else:
+        _print_line("error: ", "bold red", failure.message)
+        if failure.hint:
+            _print_line("hint: ", "bold cyan", failure.hint)
+    return error.exit_code if isinstance(error, StrandlineError) else USAGE
 
 
 def leave_closed_pipe() -> None:
@@ -32,25 +45,22 @@ def leave_closed_pipe() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _show(code: str, message: str, hint: str, exit_code: int, error: Exception, *, as_json: bool) -> int:
-    if as_json:
-        fields = {"code": code, "message": message, "hint": hint, "retry": getattr(error, "retry", "no")}
-        if isinstance(error, AppendConditionFailed):
-            fields["conflict"] = error.conflict.position
-        sys.stderr.write(encode_sorted(_encodable(fields)).decode() + "\n")
-        return exit_code
-    _line("error: ", "bold red", message)
-    if hint:
-        _line("hint: ", "bold cyan", hint)
-    return exit_code
+def _failure(error: Exception) -> Failure:
+    if isinstance(error, AppendConditionFailed):
+        return _described(error, error.conflict.position)
+    if isinstance(error, StrandlineError):
+        return _described(error, None)
+    if isinstance(error, typer.TyperException):
+        return Failure("usage", visible(error.format_message()), _usage_hint(error), "no")
+    return Failure("os_error", visible(_os_message(error)), "", "no")
 
 
-def _line(label: str, style: str, message: str) -> None:
-    messages().print(Text.assemble((label, style), visible(message)), soft_wrap=True)
+def _described(error: StrandlineError, conflict: int | None) -> Failure:
+    return Failure(error.code, visible(str(error)), visible(error.hint), error.retry, conflict)
 
 
-def _encodable(fields: dict[str, object]) -> dict[str, object]:
-    return {name: visible(value) if isinstance(value, str) else value for name, value in fields.items()}
+def _print_line(label: str, style: str, message: str) -> None:
+    say(Text.assemble((label, style), message))
 
 
 def _usage_hint(error: typer.TyperException) -> str:
@@ -60,4 +70,6 @@ def _usage_hint(error: typer.TyperException) -> str:
 
 def _os_message(error: Exception) -> str:
     reason, path = getattr(error, "strerror", None), getattr(error, "filename", None)
-    return f"{reason or error}: {os.fsdecode(path)}" if isinstance(path, str | bytes) else str(reason or error)
+    return (
+        f"{reason or error}: {os.fsdecode(path)}" if isinstance(path, str | bytes) else str(reason or error)
+    )

@@ -14,8 +14,8 @@ URL_VARIABLE = "STRANDLINE_URL"
 Url = Annotated[
     str | None,
     typer.Argument(
-        metavar="[URL]",
-        help=f"The store: a file, or sqlite:///FILE.  [default: ${URL_VARIABLE}]",
+        metavar="URL",
+        help=f"The store: a file, or sqlite:///FILE. Left out: ${URL_VARIABLE}.",
         show_default=False,
     ),
 ]
@@ -27,7 +27,8 @@ Tags = Annotated[
     list[str] | None, typer.Option("--tag", metavar="TAG", help="Events with this tag; again: and with that.")
 ]
 ExcludeTypes = Annotated[
-    list[str] | None, typer.Option("--exclude-type", metavar="TYPE", help="No events of this type; may be repeated.")
+    list[str] | None,
+    typer.Option("--exclude-type", metavar="TYPE", help="No events of this type; may be repeated."),
 ]
 Stream = Annotated[str | None, typer.Option("--stream", metavar="NAME", help="Events of this stream.")]
 Subject = Annotated[str | None, typer.Option("--subject", metavar="NAME", help="Events with this subject.")]
@@ -56,7 +57,7 @@ def open_existing(url: str | None) -> EventStore:
     return strandline.connect(store_url(url), create=False)
 
 
-def query_of(  # noqa: PLR0913 - one parameter per option
+def query_of(
     *,
     types: list[str] | None = None,
     tags: list[str] | None = None,

@@ -7,11 +7,12 @@ written out: a tag or payload can neither style nor steer the terminal.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
-import msgspec
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -27,14 +28,16 @@ def for_people(*, as_json: bool) -> bool:
     return not as_json and sys.stdout.isatty()
 
 
-def console() -> Console:
+def console(*, stderr: bool = False) -> Console:
     """Where results go."""
-    return Console(highlight=False, markup=False, emoji=False)
+    # Rich alone would still print bold and dim under NO_COLOR.
+    colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Console(stderr=stderr, color_system=colors, highlight=False, markup=False, emoji=False)
 
 
 def messages() -> Console:
     """Where everything else goes: progress, hints, errors."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return console(stderr=True)
 
 
 def visible(text: str) -> str:
@@ -54,9 +57,15 @@ def plain(value: object, style: str = "") -> Text:
     return Text(visible(str(value)), style=style)
 
 
+def say(message: Text) -> None:
+    """Tell something that is not a result; wrapped at words on a terminal, one line elsewhere."""
+    where = messages()
+    where.print(message, soft_wrap=not where.is_terminal)
+
+
 def note(message: str) -> None:
-    """Tell the person something that is not a result."""
-    messages().print(plain(message, "dim"), soft_wrap=True)
+    """Remark something in passing."""
+    say(plain(message, "dim"))
 
 
 def write_json(value: object) -> None:
@@ -71,15 +80,6 @@ def write_line(line: bytes) -> None:
     sys.stdout.buffer.write(line)
 
 
-def write_struct(value: msgspec.Struct, *, as_json: bool) -> None:
-    """The fields of a struct: a table of two columns, or a line of JSON."""
-    fields = msgspec.structs.asdict(value)
-    if for_people(as_json=as_json):
-        facts(fields.items())
-    else:
-        write_json(fields)
-
-
 def facts(rows: Iterable[tuple[str, object]]) -> None:
     """A table of names and values."""
     table = Table.grid(padding=(0, 2))
@@ -91,7 +91,9 @@ def facts(rows: Iterable[tuple[str, object]]) -> None:
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
     """A table; numbers are aligned to the right. A cell that is `Text` already keeps its style."""
     listed = [list(row) for row in rows]
-    shown = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    shown = Table(
+        box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, show_edge=False
+    )
     for column, heading in enumerate(headings):
         numbers = bool(listed) and all(isinstance(row[column], int) for row in listed)
         shown.add_column(Text(heading), justify="right" if numbers else "left", overflow="fold")
@@ -104,7 +106,7 @@ def size(count: int) -> str:
     """A number of bytes for people."""
     amount = float(count)
     for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if amount < 1024 or unit == "GiB":  # noqa: PLR2004 - a kibibyte
+        if amount < 1024 or unit == "GiB":
             break
         amount /= 1024
     return f"{count} bytes" if unit == "bytes" else f"{amount:,.1f} {unit}"

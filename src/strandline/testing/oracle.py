@@ -174,5 +174,7 @@ def _retags(history: History, query: Query, after: int, first: int) -> Iterator[
     for change in history.changes(after, first):
         event = history.events[change.position - 1]
         if query.matches(event, change.old) != query.matches(event, change.new):
-            message = f"retag {change.since} moved event {event.position} in or out of {query!r} after {after}"
+            message = (
+                f"retag {change.since} moved event {event.position} in or out of {query!r} after {after}"
+            )
             yield Violation("condition", first, message)

@@ -7,7 +7,7 @@ which queries meet events: `events(tags=st.sampled_from(["course:1", "course:2"]
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
@@ -15,6 +15,7 @@ from ..append import AppendCondition
 from ..event import Event
 from ..query import Query, QueryItem
 
+T = TypeVar("T")
 Names = st.SearchStrategy[str]
 
 FIELDS = ("amount", "name", "nested")
@@ -67,12 +68,12 @@ def events(
     """Events with every field."""
     return st.builds(
         Event,
-        types or own_names(),
+        _or(types, own_names()),
         json_values() | st.binary(max_size=50) if data is None else data,
-        tags=st.lists(tags or own_names(), max_size=4),
+        tags=st.lists(_or(tags, own_names()), max_size=4),
         metadata=st.dictionaries(st.sampled_from(["by", "via"]), st.sampled_from(["me", "you"]), max_size=2),
-        stream=st.none() | (streams or names()),
-        subject=st.none() | (subjects or names()),
+        stream=st.none() | _or(streams, names()),
+        subject=st.none() | _or(subjects, names()),
     )
 
 
@@ -85,16 +86,16 @@ def query_items(
     where: st.SearchStrategy[Any] | None = None,
 ) -> st.SearchStrategy[QueryItem]:
     """Query items of every shape: each criterion may be there or not."""
-    given = types or own_names()
+    given = _or(types, own_names())
     wanted = _sometimes(st.lists(given, max_size=2), ())
     excluded = _sometimes(st.lists(given, max_size=2), ())
     kinds = st.tuples(wanted, st.just(())) | st.tuples(st.just(()), excluded)
     return st.builds(
         _item,
         kinds,
-        tags=_sometimes(st.lists(tags or own_names(), max_size=2), ()),
-        stream=_sometimes(streams or names(), None),
-        subject=_sometimes(subjects or names(), None),
+        tags=_sometimes(st.lists(_or(tags, own_names()), max_size=2), ()),
+        stream=_sometimes(_or(streams, names()), None),
+        subject=_sometimes(_or(subjects, names()), None),
         where=_sometimes(wheres() if where is None else where, None),
     )
 
@@ -103,19 +104,23 @@ def queries(
     items: st.SearchStrategy[QueryItem] | None = None, *, max_items: int = 3
 ) -> st.SearchStrategy[Query]:
     """Queries of one or several items."""
-    return st.builds(Query, st.lists(items or query_items(), min_size=1, max_size=max_items))
+    return st.builds(Query, st.lists(_or(items, query_items()), min_size=1, max_size=max_items))
 
 
 def conditions(
     asked: st.SearchStrategy[Query] | None = None, *, head: int = 100, max_parts: int = 3
 ) -> st.SearchStrategy[AppendCondition]:
     """Append conditions of one or several parts, each with its own `after` up to `head`."""
-    part = st.builds(AppendCondition, asked or queries(), st.integers(0, head))
+    part = st.builds(AppendCondition, _or(asked, queries()), st.integers(0, head))
     return st.lists(part, min_size=1, max_size=max_parts).map(lambda parts: AppendCondition.all_of(*parts))
 
 
 def _item(kinds: tuple[Iterable[str], Iterable[str]], **criteria: Any) -> QueryItem:
     return QueryItem(types=kinds[0], exclude_types=kinds[1], **criteria)
+
+
+def _or(given: st.SearchStrategy[T] | None, otherwise: st.SearchStrategy[T]) -> st.SearchStrategy[T]:
+    return otherwise if given is None else given
 
 
 def _sometimes(strategy: st.SearchStrategy[Any], otherwise: Any) -> st.SearchStrategy[Any]:

@@ -118,7 +118,7 @@ class Matching:
     )
     def test_any_text_is_only_itself(self, store: EventStore, text: str) -> None:
         odd = Event(text, {}, tags=[text], stream=text, subject=text)
-        store.append([odd, happened("A", "a", "b", "x", "é", "n")])
+        store.append([odd, happened("A", "a", "b", "x", "e", "n")])
         for query in (Query.tag(text), Query.types(text), Query.stream(text), Query.subject(text)):
             assert positions(store.read(query)) == [1]
         (event,) = store.read(limit=1)

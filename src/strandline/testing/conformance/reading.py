@@ -14,24 +14,22 @@ from .kit import happened, item, positions
 PAGES = 6_700  # the first page and more than three others
 
 
-@pytest.fixture
-def ten(store: EventStore) -> EventStore:
-    """A store of ten events, every second tagged `even`."""
-    store.append([happened("A", *(["even"] if n % 2 == 0 else []), n=n) for n in range(1, 11)])
-    return store
-
-
-@pytest.fixture
-def large(store: EventStore) -> EventStore:
-    """A store in which also a read of every second event has more than three pages."""
-    events = [happened("AB"[n % 2], f"mod:{n % 2}", f"half:{n // PAGES}", n=n) for n in range(2 * PAGES)]
-    store.append(events[:PAGES])
-    store.append(events[PAGES:])
-    return store
-
-
 class Reading:
     """How a store is read."""
+
+    @pytest.fixture
+    def ten(self, store: EventStore) -> EventStore:
+        """A store of ten events, every second tagged `even`."""
+        store.append([happened("A", *(["even"] if n % 2 == 0 else []), n=n) for n in range(1, 11)])
+        return store
+
+    @pytest.fixture
+    def large(self, store: EventStore) -> EventStore:
+        """A store in which also a read of every second event has more than three pages."""
+        events = [happened("AB"[n % 2], f"mod:{n % 2}", f"half:{n // PAGES}", n=n) for n in range(2 * PAGES)]
+        store.append(events[:PAGES])
+        store.append(events[PAGES:])
+        return store
 
     def test_an_empty_store_reads_as_nothing(self, store: EventStore) -> None:
         read = store.read()
@@ -167,7 +165,7 @@ class Reading:
         )
         store.append(event)
         (found,) = store.read()
-        for name in Event.__slots__:
+        for name in ("type", "data", "tags", "id", "metadata", "stream", "subject"):
             assert getattr(found, name) == getattr(event, name)
         assert isinstance(found, SequencedEvent)
         assert isinstance(found.id, UUID)

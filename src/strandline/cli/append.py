@@ -1,0 +1,186 @@
+"""`strandline append`: write an event, or many from a file."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+import strandline
+from strandline import AppendCondition, AppendResult, Event, InvalidInput, Query, QueryItem
+
+from .event_data import event_data
+from .ndjson import append_lines
+from .options import URL_VARIABLE, Json, Url, parse_query, store_url
+from .screen import for_people, note, write_json
+from .screen import table as print_table
+
+NAME = "append"
+EXAMPLE = """\
+strandline append school.db CourseDefined '{"course": "c1", "capacity": 30}' --tag course:c1
+strandline append school.db StudentSubscribed '{"student": "s1"}' --tag course:c1 --tag student:s1 \\
+    --fail-if-type StudentSubscribed --fail-if-tag student:s1
+strandline read school.db | strandline append copy.db --ndjson -"""
+
+EventType = Annotated[
+    str | None, typer.Argument(metavar="TYPE", help="The type of the event.", show_default=False)
+]
+Data = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DATA",
+        help="Its data: JSON, @FILE, or - for stdin. Left out: what is piped in, or {}.",
+        show_default=False,
+    ),
+]
+Raw = Annotated[bool, typer.Option("--bytes", help="Take DATA as it is; it need not be JSON.")]
+OwnTags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag; may be repeated.")]
+OwnStream = Annotated[str | None, typer.Option("--stream", metavar="NAME", help="The stream it belongs to.")]
+OwnSubject = Annotated[
+    str | None, typer.Option("--subject", metavar="NAME", help="Whom or what it is about.")
+]
+Id = Annotated[
+    str | None, typer.Option("--id", metavar="UUID", help="Its id: the same append again changes nothing.")
+]
+Metadata = Annotated[
+    list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="Metadata; may be repeated.")
+]
+FailIf = Annotated[
+    str | None,
+    typer.Option("--fail-if-events-match", metavar="JSON", help="Refuse if an event matches this query."),
+]
+FailIfType = Annotated[
+    list[str] | None,
+    typer.Option("--fail-if-type", metavar="TYPE", help="Refuse if there is an event of this type…"),
+]
+FailIfTag = Annotated[
+    list[str] | None,
+    typer.Option("--fail-if-tag", metavar="TAG", help="…with this tag; both may be repeated."),
+]
+After = Annotated[
+    int | None, typer.Option("--after", metavar="N", help="Look only at positions greater than N for that.")
+]
+UnlessExists = Annotated[
+    str | None,
+    typer.Option("--unless-exists", metavar="JSON", help="Write nothing if an event matches this query."),
+]
+Ndjson = Annotated[
+    str | None,
+    typer.Option(
+        "--ndjson", metavar="FILE", help="Append the events of a file, a JSON line each; - is stdin."
+    ),
+]
+Chunk = Annotated[int, typer.Option("--chunk", metavar="N", min=1, help="Lines per transaction of --ndjson.")]
+
+
+def run(
+    url: Url = None,
+    event_type: EventType = None,
+    data: Data = None,
+    *,
+    tags: OwnTags = None,
+    stream: OwnStream = None,
+    subject: OwnSubject = None,
+    event_id: Id = None,
+    metadata: Metadata = None,
+    raw: Raw = False,
+    fail_if: FailIf = None,
+    fail_if_type: FailIfType = None,
+    fail_if_tag: FailIfTag = None,
+    after: After = None,
+    unless_exists: UnlessExists = None,
+    ndjson: Ndjson = None,
+    chunk: Chunk = 1000,
+    as_json: Json = False,
+) -> None:
+    """Write an event, unless its condition refuses it.
+
+    Exit code 1 if it was refused. A store that does not exist is created. With --ndjson, write many:
+    each line is an event as `read --json` shows it, and an append of its own. Lines with an id are
+    never written twice, so the same file may be sent again.
+    """
+    if ndjson is not None:
+        _refuse_with_ndjson(
+            event_type, data, tags, stream, subject, event_id, metadata, fail_if, fail_if_type
+        )
+        _refuse_with_ndjson(fail_if_tag, after, unless_exists)
+        append_lines(store_url(url), ndjson, chunk, as_json=as_json)
+        return
+    target, name, text = _arrange(url, event_type, data)
+    event = Event(
+        name,
+        event_data(text, raw=raw),
+        tags=tags or (),
+        id=event_id,
+        metadata=_metadata(metadata or []),
+        stream=stream,
+        subject=subject,
+    )
+    condition = _condition(fail_if, fail_if_type, fail_if_tag, after)
+    unless = None if unless_exists is None else parse_query(unless_exists, "--unless-exists")
+    with strandline.connect(target) as store:
+        result = store.append(event, condition, unless_exists=unless)
+    _show(result, target, as_json=as_json)
+
+
+def _arrange(url: str | None, name: str | None, data: str | None) -> tuple[str, str, str | None]:
+    """Which argument is what, if the first may have been left out for the one of the environment."""
+    default = os.environ.get(URL_VARIABLE, "")
+    if default and data is None and url is not None and not (name and _names_a_store(url)):
+        return default, url, name
+    if name is None:
+        raise InvalidInput("an event has a type", hint="run: strandline append URL TYPE '{…}'")
+    return store_url(url), name, data
+
+
+def _names_a_store(word: str) -> bool:
+    return (
+        word == "memory:"
+        or "://" in word
+        or os.sep in word
+        or word.endswith((".db", ".sqlite", ".sqlite3"))
+        or Path(word).exists()
+    )
+
+
+def _metadata(pairs: list[str]) -> dict[str, str]:
+    split = [pair.partition("=") for pair in pairs]
+    for name, separator, _ in split:
+        if not name or not separator:
+            raise InvalidInput(f"--metadata takes NAME=VALUE, not {name!r}", hint="write --metadata user=u1")
+    return {name: value for name, _, value in split}
+
+
+def _condition(
+    fail_if: str | None, types: list[str] | None, tags: list[str] | None, after: int | None
+) -> AppendCondition | None:
+    queries = [] if fail_if is None else [parse_query(fail_if, "--fail-if-events-match")]
+    if types or tags:
+        queries.append(Query.of(QueryItem(types or (), tags or ())))
+    if queries:
+        return AppendCondition(Query(item for query in queries for item in query.items), after or 0)
+    if after is not None:
+        raise InvalidInput(
+            "--after needs a query to look for", hint="add --fail-if-tag, or leave --after out"
+        )
+    return None
+
+
+def _refuse_with_ndjson(*given: object) -> None:
+    if any(value is not None for value in given):
+        raise InvalidInput(
+            "with --ndjson the lines say everything about the events",
+            hint="run: strandline append URL --ndjson FILE, without TYPE, DATA and options of one event",
+        )
+
+
+def _show(result: AppendResult, target: str, *, as_json: bool) -> None:
+    if not for_people(as_json=as_json):
+        write_json(msgspec.structs.asdict(result) | {"position": result.position})
+        return
+    print_table(("position", "events", "duplicate"), [(result.position, result.count, result.duplicate)])
+    if result.first == 1 and not result.duplicate:
+        note(f"a new log begins in {target}")
+    if result.duplicate:
+        note("nothing was written: an earlier append wrote it already")

@@ -1,0 +1,39 @@
+"""`strandline backup`: copy a log while it is in use."""
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from strandline import InvalidInput
+from strandline.engine.maintenance import backup_log
+
+from .options import Json, Url, store_url
+from .progress import progress
+from .screen import facts, for_people, size, write_json
+
+NAME = "backup"
+EXAMPLE = "strandline backup school.db school-backup.db"
+
+Target = Annotated[
+    str | None,
+    typer.Argument(metavar="TARGET", help="The file to write; it must not exist.", show_default=False),
+]
+
+
+def run(url: Url = None, target: Target = None, *, as_json: Json = False) -> None:
+    """Copy the log to a new file, while it is in use.
+
+    An existing file is never overwritten.
+    """
+    if target is None:  # a lone argument is the target of the store in the environment
+        url, target = None, url
+    source = store_url(url)
+    if target is None:
+        raise InvalidInput("no target was named", hint=f"run: strandline backup {source} FILE")
+    with progress("copying") as step:
+        report = backup_log(source, target, step)
+    if for_people(as_json=as_json):
+        facts((("backup", report.path), ("head", report.head), ("size", size(report.size_bytes))))
+    else:
+        write_json(msgspec.structs.asdict(report))

@@ -1,0 +1,1 @@
+"""`strandline demo`: many clients fight for the last seats of some courses."""

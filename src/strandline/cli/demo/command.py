@@ -1,0 +1,146 @@
+"""The command itself: set the stage, run the race, show what the log says afterwards."""
+
+import shlex
+import tempfile
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+import strandline
+from strandline import EventStore
+from strandline.engine.maintenance import CheckReport, check_log
+
+from ..check import show_check
+from ..event_table import print_events
+from ..failure import REFUSED
+from ..options import Json
+from ..progress import progress
+from ..screen import console, plain, table, write_json
+from .race import Course, Outcome, courses_of, open_term, run_clients
+
+NAME = "demo"
+EXAMPLE = "strandline demo --path demo.db --clients 16"
+SHOWN_EVENTS = 5
+
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--path", metavar="FILE", help="The store to use. Left out: a new one in a temporary folder."
+    ),
+]
+Clients = Annotated[
+    int, typer.Option("--clients", metavar="N", min=1, max=500, help="How many clients at once.")
+]
+Students = Annotated[
+    int,
+    typer.Option(
+        "--students", metavar="N", min=1, max=100_000, help="How many students, with four wishes each."
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Another number gives other wishes.")]
+
+
+def run(
+    *,
+    path: Target = None,
+    clients: Clients = 32,
+    students: Students = 300,
+    seed: Seed = 1,
+    as_json: Json = False,
+) -> None:
+    """Let many clients fight for the last seats of courses.
+
+    Proves from the log that no seat was sold twice, and shows conflicts and throughput. Shows tables
+    also when piped, unless --json is given. Exit code 1 if a seat was sold twice.
+    """
+    target = path or str(Path(tempfile.mkdtemp(prefix="strandline-demo-")) / "courses.db")
+    with strandline.connect(target) as store:
+        term = open_term(store)
+        outcome = _race(store, term.wishes(students, seed), clients)
+        sold = courses_of(store, term.courses())
+        if not as_json:
+            _show_race(store, outcome, sold, clients, students)
+    with progress("checking") as step:
+        report = check_log(target, step)
+    if as_json:
+        write_json(_fields(target, outcome, sold, report))
+    else:
+        _show_rest(target, sold[-1].name, report)
+    if report.problems or any(course.sold_twice for course in sold):
+        raise typer.Exit(REFUSED)
+
+
+def _race(store: EventStore, wanted: list[tuple[str, str]], clients: int) -> Outcome:
+    with progress("answering wishes") as step:
+        return run_clients(store, wanted, clients, lambda done: step(done, len(wanted)))
+
+
+def _show_race(store: EventStore, outcome: Outcome, sold: list[Course], clients: int, students: int) -> None:
+    _headline(f"{students:,} students, {clients} clients at once, {len(sold)} courses")
+    headings = ("course", "seats", "sold", "refused: full", "refused: other", "sold twice")
+    table(headings, (_course_row(course, outcome) for course in sold))
+    console().print()
+    twice = sum(course.sold_twice for course in sold)
+    told = f"{twice:,} seats were sold twice" if twice else "No seat was sold twice"
+    _line(f"{told}: folded from the log, {sum(len(course.sold) for course in sold):,} subscriptions.")
+    _line(f"{outcome.conflicts:,} appends were refused because somebody was faster, and decided again.")
+    answered, tried = outcome.decided, outcome.decided + outcome.conflicts
+    _line(
+        f"{answered:,} wishes in {outcome.seconds:.2f} s: {answered / outcome.seconds:,.0f} answers/s,"
+        f" {tried / outcome.seconds:,.0f} decisions/s; every append is synced to disk."
+    )
+    _headline("The last events of the log")
+    last = list(islice(store.read(backwards=True, limit=SHOWN_EVENTS), SHOWN_EVENTS))
+    print_events(reversed(last))
+
+
+def _course_row(course: Course, outcome: Outcome) -> tuple[object, ...]:
+    full = outcome.refused[course.name, "course full"]
+    refused = sum(count for (name, _), count in outcome.refused.items() if name == course.name)
+    return course.name, course.seats, len(course.sold), full, refused - full, course.sold_twice
+
+
+def _show_rest(target: str, course: str, report: CheckReport) -> None:
+    _headline("strandline check")
+    show_check(report)
+    _headline("What to try next")
+    url = shlex.quote(target)
+    for command in (
+        f"strandline read {url} --tag course:{course}",
+        f"strandline append {url} CourseDefined --fail-if-tag course:{course}",
+        f"strandline tail {url} --lines 5",
+        f"strandline stats {url}",
+    ):
+        console().print(plain(f"  {command}"), soft_wrap=True)
+
+
+def _fields(target: str, outcome: Outcome, sold: list[Course], report: CheckReport) -> dict[str, object]:
+    return {
+        "path": target,
+        "decisions": outcome.decided,
+        "subscribed": outcome.subscribed,
+        "conflicts": outcome.conflicts,
+        "seconds": round(outcome.seconds, 3),
+        "courses": [
+            {
+                "course": course.name,
+                "seats": course.seats,
+                "sold": len(course.sold),
+                "sold_twice": course.sold_twice,
+            }
+            for course in sold
+        ],
+        "check": msgspec.structs.asdict(report),
+    }
+
+
+def _headline(text: str) -> None:
+    console().print()
+    console().print(plain(text, "bold"))
+
+
+def _line(text: str) -> None:
+    console().print(plain(text))

@@ -1,0 +1,1 @@
+"""`strandline doctor`: whether this machine is fit, and a store well."""

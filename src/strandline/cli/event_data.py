@@ -1,0 +1,45 @@
+"""The data of an event as the command line gives it: text, a file, or what is piped in."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+import msgspec
+
+from strandline import InvalidEvent
+
+
+def event_data(text: str | None, *, raw: bool) -> bytes:
+    """The bytes to store; unless `raw`, they must be JSON."""
+    data = _given(text)
+    if raw:
+        return data
+    data = data.strip() or b"{}"
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise InvalidEvent(
+            f"DATA is not JSON: {error}",
+            hint="""quote it for the shell: '{"course": "c1"}', or add --bytes""",
+        ) from error
+    return data
+
+
+def _given(text: str | None) -> bytes:
+    if text == "-" or (text is None and _is_piped()):
+        return sys.stdin.buffer.read()
+    if text is None:
+        return b""
+    return Path(text[1:]).read_bytes() if text.startswith("@") else os.fsencode(text)
+
+
+def _is_piped() -> bool:
+    # A terminal or /dev/null gives no data; waiting there would look like hanging.
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)

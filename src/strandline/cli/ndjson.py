@@ -1,0 +1,117 @@
+"""Many events from lines of JSON, in chunks; each chunk is checked before any of it is written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+import typer
+
+import strandline
+from strandline import (
+    AppendRequest,
+    AppendResult,
+    Event,
+    EventIdConflict,
+    EventStore,
+    InvalidEvent,
+    StrandlineError,
+)
+from strandline.append import check_size
+
+from .failure import REFUSED, report
+from .progress import Step, progress
+from .screen import facts, for_people, write_json
+
+Numbered = tuple[int, bytes]
+
+
+class Imported(msgspec.Struct):
+    """What became of the lines."""
+
+    lines: int = 0
+    written: int = 0
+    repeated: int = 0
+    refused: int = 0
+    head: int = 0
+
+
+def append_lines(url: str, source: str, chunk: int, *, as_json: bool) -> None:
+    """Append the events of a file; exits with 1 if a line was refused."""
+    done = Imported()
+    with _opened(source) as file, strandline.connect(url) as store, progress("appending") as step:
+        try:
+            for failure in _append_chunks(store, file, chunk, done, step):
+                report(failure, as_json=as_json)
+        except StrandlineError as error:
+            error.args = (f"{error}; {done.written:,} events were written before it",)
+            raise
+        done.head = store.head()
+    _show(done, as_json=as_json)
+    if done.refused:
+        raise typer.Exit(REFUSED)
+
+
+@contextlib.contextmanager
+def _opened(source: str) -> Iterator[BinaryIO]:
+    if source == "-":
+        yield sys.stdin.buffer
+        return
+    with Path(source).open("rb") as file:
+        yield file
+
+
+def _append_chunks(
+    store: EventStore, file: BinaryIO, chunk: int, done: Imported, step: Step
+) -> Iterator[EventIdConflict]:
+    size, consumed = _size(file), 0
+    lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
+    while listed := list(islice(lines, chunk)):
+        requests = [AppendRequest(_event(store, *line)) for line in listed]
+        outcomes = store.append_many(requests)
+        for (number, _), outcome in zip(listed, outcomes, strict=True):
+            yield from _count(done, number, outcome)
+        consumed += sum(len(line) for _, line in listed)
+        step(consumed, size)
+
+
+def _size(file: BinaryIO) -> int:
+    try:
+        return os.fstat(file.fileno()).st_size
+    except (OSError, ValueError):
+        return 0
+
+
+def _event(store: EventStore, number: int, line: bytes) -> Event:
+    try:
+        event = Event.from_json(line)
+        check_size((event,), store.max_data_bytes)
+    except (TypeError, ValueError) as error:
+        raise InvalidEvent(f"line {number:,}: {error}", hint=getattr(error, "hint", "")) from error
+    return event
+
+
+def _count(done: Imported, number: int, outcome: AppendResult | StrandlineError) -> Iterator[EventIdConflict]:
+    done.lines += 1
+    if isinstance(outcome, AppendResult):
+        done.repeated += outcome.duplicate
+        done.written += not outcome.duplicate
+        return
+    if not isinstance(outcome, EventIdConflict):
+        raise outcome
+    done.refused += 1
+    yield EventIdConflict(f"line {number:,}: {outcome}")
+
+
+def _show(done: Imported, *, as_json: bool) -> None:
+    fields = msgspec.structs.asdict(done)
+    if for_people(as_json=as_json):
+        facts(fields.items())
+    else:
+        write_json(fields)

@@ -1,0 +1,178 @@
+"""The conflict rule of retags: a decision whose query gained or lost an event is refused (DESIGN.md 3.10)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ... import AppendCondition, AppendRequest, Event, EventStore, Query
+from ...errors import AppendConditionFailed
+from .kit import happened, item, nothing_new, refusal
+
+RETAGS = [
+    # name, replacement of k:1, whether Query.tag("k:in") matches before and after
+    ("neither", "k:out", "other", False),
+    ("enters", "k:out", "in", True),
+    ("leaves", "k:in", "out", True),
+]
+
+
+class RetagConflicts:
+    """When a retag refuses a decision, and when not."""
+
+    @pytest.mark.parametrize(("case", "before", "after", "conflicts"), RETAGS)
+    def test_a_retag_conflicts_if_the_event_entered_or_left_the_query(
+        self, store: EventStore, case: str, before: str, after: str, *, conflicts: bool
+    ) -> None:
+        store.append([happened("A"), happened("A"), happened("A", before)])
+        decision = store.read(Query.tag("k:in")).condition
+        store.retag([3], replace={"k": [after]})
+        if not conflicts:
+            assert store.append(happened("B"), decision).position == 5, case
+            return
+        error = refusal(store, decision)
+        (retagged,) = store.read(Query.types("$retagged"))
+        assert error.conflict == retagged
+        assert (error.query, error.after) == (Query.tag("k:in"), 3)
+        assert "3" in error.hint
+        store.append(happened("B"), store.read(Query.tag("k:in")).condition)
+
+    def test_a_retag_does_not_conflict_if_the_event_matches_before_and_after(self, store: EventStore) -> None:
+        store.append(happened("A", "k:in", "z:1"))
+        decision = store.read(Query.tag("k:in")).condition
+        store.retag([1], replace={"z": ["2"]}, add=["y"])
+        assert store.append(happened("B"), decision).position == 3
+
+    def test_one_item_lost_and_another_gained_is_no_conflict(self, store: EventStore) -> None:
+        store.append(happened("A", "k:1"))
+        decision = store.read(Query.of(item("k:1"), item("k:2"))).condition
+        store.retag([1], replace={"k": ["2"]})
+        assert store.append(happened("B"), decision).position == 3
+
+    def test_all_tags_of_an_item_count(self, store: EventStore) -> None:
+        store.append(happened("A", "a:1"))
+        both, one = store.read(Query.tag("a:1", "b:1")).condition, store.read(Query.tag("a:1")).condition
+        store.retag([1], add=["c"])
+        store.append(happened("B"), both)
+        store.retag([1], add=["b:1"])
+        refusal(store, both)
+        store.append(happened("B"), one)
+
+    def test_types_streams_subjects_and_payloads_count_too(self, store: EventStore) -> None:
+        store.append(Event("A", {"n": 1}, tags=["k:1"], stream="s", subject="u"))
+        queries = [
+            (item("k:2", types=["A"]), True),
+            (item("k:2", types=["B"]), False),
+            (item("k:2", exclude_types=["B"]), True),
+            (item("k:2", exclude_types=["A"]), False),
+            (item("k:2", stream="s"), True),
+            (item("k:2", stream="t"), False),
+            (item("k:2", subject="u"), True),
+            (item("k:2", subject="v"), False),
+            (item("k:2", where={"n": 1}), True),
+            (item("k:2", where={"n": 2}), False),
+            (item("k:2", where=lambda event: event.json()["n"] == 1), True),
+            (item("k:2", where=lambda event: event.json()["n"] == 2), False),
+            (item("k:1", stream="s"), True),
+            (item(stream="s"), False),
+            (item(types=["A"]), False),
+            (item(where={"n": 1}), False),
+        ]
+        store.retag([1], replace={"k": ["2"]})
+        for asked, conflicts in queries:
+            condition = nothing_new(Query.of(asked), 1)
+            if conflicts:
+                assert refusal(store, condition).conflict.position == 2
+            else:
+                store.append(happened("Other"), condition)
+
+    def test_a_retag_the_reader_knew_of_does_not_conflict(self, store: EventStore) -> None:
+        store.append(happened("A", "k:1"))
+        at = store.retag([1], replace={"k": ["2"]}).position
+        refusal(store, nothing_new(Query.tag("k:2"), at - 1))
+        store.append(happened("B"), nothing_new(Query.tag("k:2"), at))
+
+    def test_an_event_that_was_retagged_into_the_query_conflicts_itself_if_it_is_newer(
+        self, store: EventStore
+    ) -> None:
+        store.append([happened("A"), happened("A", "k:1")])
+        store.retag([2], replace={"k": ["2"]})
+        assert refusal(store, nothing_new(Query.tag("k:2"), 1)).conflict.position == 2
+        assert refusal(store, nothing_new(Query.tag("k:2"), 2)).conflict.position == 3
+
+    def test_an_event_that_came_and_left_the_query_unseen_conflicts_by_its_retag(
+        self, store: EventStore
+    ) -> None:
+        store.append(happened("A"))
+        store.append(happened("A", "k:1"))
+        store.retag([2], replace={"k": ["2"]})
+        assert refusal(store, nothing_new(Query.tag("k:1"), 1)).conflict.position == 3
+        store.append(happened("B"), nothing_new(Query.tag("k:1"), 3))
+
+    def test_each_change_is_judged_with_the_tags_of_its_time(self, store: EventStore) -> None:
+        store.append(happened("A", "k:1"))
+        store.retag([1], replace={"k": ["2"]})
+        store.retag([1], replace={"k": ["3"]})
+        store.retag([1], replace={"k": ["1"]})
+        expected = {"k:1": [2, 4, 4], "k:2": [2, 3], "k:3": [3, 3, 4]}
+        for tag, conflicts in expected.items():
+            for after, conflict in enumerate(conflicts, 1):
+                assert refusal(store, nothing_new(Query.tag(tag), after)).conflict.position == conflict
+        for tag, after in (("k:2", 3), ("k:3", 4), ("k:1", 4)):
+            store.append(happened("B"), nothing_new(Query.tag(tag), after))
+
+    def test_the_hint_names_the_event_that_entered_or_left(self, store: EventStore) -> None:
+        store.append([happened("A", "k:1") for _ in range(700)])
+        store.append([happened("A", "k:1", "z") for _ in range(700)])
+        store.retag(Query.tag("k:1"), replace={"k": ["2"]})
+        error = refusal(store, nothing_new(Query.tag("z", "k:2"), 1_400))
+        assert error.conflict.position == 1_401
+        assert "701" in error.hint
+
+    def test_each_of_several_retagged_events_is_judged(self, store: EventStore) -> None:
+        store.append([happened("A", "k:1") for _ in range(1_000)])
+        store.append(happened("A", "k:1", "last"))
+        store.retag(Query.tag("k:1"), replace={"k": ["2"]})
+        error = refusal(store, nothing_new(Query.tag("k:1", "last"), 1_001))
+        assert error.conflict.position == 1_003
+        assert "1001" in error.hint
+
+    def test_an_earlier_event_is_reported_before_a_later_retag(self, store: EventStore) -> None:
+        store.append(happened("A", "k:1"))
+        store.append(happened("A", "k:2"))
+        store.retag([1], replace={"k": ["2"]})
+        store.append(happened("A", "k:2"))
+        assert refusal(store, nothing_new(Query.tag("k:2"), 1)).conflict.position == 2
+        assert refusal(store, nothing_new(Query.tag("k:2"), 2)).conflict.position == 3
+        assert refusal(store, nothing_new(Query.tag("k:2"), 3)).conflict.position == 4
+
+    def test_each_part_is_judged_against_retags(self, store: EventStore) -> None:
+        store.append([happened("A", "k:1"), happened("A", "x")])
+        condition = AppendCondition.all_of(nothing_new(Query.tag("x"), 2), nothing_new(Query.tag("k:1"), 2))
+        store.retag([1], replace={"k": []})
+        error = refusal(store, condition)
+        assert (error.conflict.position, error.query) == (3, Query.tag("k:1"))
+
+    def test_a_condition_on_all_or_on_retags_is_refused_by_any_retag(self, store: EventStore) -> None:
+        store.append(happened("A"))
+        everything, retags = store.read().condition, store.read(Query.types("$retagged")).condition
+        users = store.read(Query.user()).condition
+        store.retag([1], add=["x"])
+        assert refusal(store, everything).conflict.position == 2
+        assert refusal(store, retags).conflict.position == 2
+        store.append(happened("B"), users)
+
+    def test_a_retag_within_a_batch_of_others_counts_as_there(self, store: EventStore) -> None:
+        store.append(happened("A", "k:1"))
+        store.retag([1], replace={"k": ["2"]})
+        stale = AppendRequest(happened("B"), nothing_new(Query.tag("k:2"), 1))
+        fresh = AppendRequest(happened("B"), nothing_new(Query.tag("k:2"), 2))
+        refused, accepted = store.append_many([stale, fresh])
+        assert isinstance(refused, AppendConditionFailed)
+        assert refused.conflict.position == 2
+        assert not isinstance(accepted, Exception)
+
+    def test_decisions_after_0_are_refused_by_retags_as_well(self, store: EventStore) -> None:
+        store.append(happened("A", "k:1"))
+        store.retag([1], replace={"k": []})
+        assert refusal(store, nothing_new(Query.tag("k:1"))).conflict.position == 2
+        store.append(happened("B"), unless_exists=Query.tag("k:1"))

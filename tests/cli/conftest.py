@@ -1,0 +1,165 @@
+"""Ways to run the command line: in this process, as a process of its own, and on a real terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import strandline
+from strandline import Event
+from strandline.cli.app import run
+
+COMMAND = [sys.executable, "-m", "strandline.cli"]
+
+
+@dataclass
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Terminal:
+    """A command on a pseudo-terminal; stdout and stderr both go there, as for a person."""
+
+    def __init__(self, *arguments: str, columns: int = 120, **environment: str) -> None:
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        self.process = subprocess.Popen(
+            [*COMMAND, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=slave,
+            stderr=slave,
+            env=_environment() | {"TERM": "xterm-256color", **environment},
+        )
+        os.close(slave)
+        self.screen = ""
+
+    def wait_for(self, text: str, seconds: float = 10) -> None:
+        deadline = time.monotonic() + seconds
+        while text not in self.screen:
+            assert time.monotonic() < deadline, f"{text!r} did not show up in {self.screen!r}"
+            assert self._look(), f"the command ended without {text!r}: {self.screen!r}"
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def finish(self) -> Ran:
+        while self._look():
+            pass
+        return Ran(self.process.wait(10), self.screen, "")
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(10)
+        os.close(self.master)
+
+    def _look(self) -> bool:
+        if not select.select([self.master], [], [], 10)[0]:
+            return self.process.poll() is None
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:  # Linux says so when the other side is closed
+            return False
+        self.screen += data.decode().replace("\r\n", "\n")
+        return bool(data)
+
+
+def _environment() -> dict[str, str]:
+    unwanted = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "STRANDLINE_URL"}
+    return {name: value for name, value in os.environ.items() if name not in unwanted}
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "STRANDLINE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def cli(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Run in this process, with stdout piped."""
+
+    def call(*arguments: object) -> Ran:
+        capfd.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = capfd.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def command() -> list[str]:
+    """The beginning of every command line."""
+    return list(COMMAND)
+
+
+@pytest.fixture
+def process() -> Callable[..., Ran]:
+    """Run as a process of its own."""
+
+    def call(*arguments: str, stdin: bytes | None = None, **environment: str) -> Ran:
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            env=_environment() | environment,
+            timeout=30,
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return call
+
+
+@pytest.fixture
+def terminal() -> Iterator[Callable[..., Terminal]]:
+    """Run on a terminal."""
+    opened: list[Terminal] = []
+
+    def call(*arguments: str, columns: int = 120, **environment: str) -> Terminal:
+        opened.append(Terminal(*arguments, columns=columns, **environment))
+        return opened[-1]
+
+    yield call
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def school(tmp_path: Path) -> str:
+    """A store with five events."""
+    path = tmp_path / "school.db"
+    with strandline.connect(path) as store:
+        store.append(Event("CourseDefined", {"course": "c1", "capacity": 30}, tags=["course:c1"]))
+        store.append(Event("CourseDefined", {"course": "c2", "capacity": 5}, tags=["course:c2"]))
+        for student in ("s1", "s2", "s3"):
+            tags = ["course:c1", f"student:{student}"]
+            event = Event("StudentSubscribed", {"student": student}, tags=tags, subject=student)
+            store.append(event, stream="subscriptions")
+    return "school.db"

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+import strandline
+from strandline import AppendCondition, Event, Query
+from strandline.cli.demo import courses, race
+from strandline.cli.demo.race import Course, courses_of, fold, open_term
+
+SMALL = ("--students", "30", "--clients", "8")
+
+
+@pytest.fixture
+def store():
+    with strandline.connect("memory:") as opened:
+        yield opened
+
+
+def test_no_seat_is_sold_twice(cli):
+    done = cli("demo", "--path", "demo.db", *SMALL, "--json")
+    (result,) = done.rows
+    assert done.code == 0
+    assert result["check"]["problems"] == []
+    assert result["decisions"] == 30 * 4
+    assert [course["sold_twice"] for course in result["courses"]] == [0] * 6
+    assert {course["course"]: course["sold"] for course in result["courses"]}["fencing"] == 5
+    assert sum(course["sold"] for course in result["courses"]) == result["subscribed"]
+    assert cli("head", "demo.db").rows == [{"head": 6 + result["subscribed"]}]
+
+
+def test_the_clients_really_get_in_each_others_way(cli):
+    (result,) = cli("demo", "--path", "demo.db", "--students", "100", "--clients", "32", "--json").rows
+    assert result["conflicts"] > 0
+
+
+def test_the_same_store_again_plays_another_term(cli):
+    for names in (["algebra", "fencing"], ["algebra-2", "fencing-2"]):
+        (result,) = cli("demo", "--path", "demo.db", *SMALL, "--json").rows
+        played = [course["course"] for course in result["courses"]]
+        assert [played[0], played[-1]] == names
+        assert result["courses"][-1]["sold"] == 5
+
+
+def test_a_demo_without_a_path_uses_a_new_store_each_time(cli):
+    paths = {cli("demo", *SMALL, "--json").rows[0]["path"] for _ in range(2)}
+    assert len(paths) == 2
+    assert all(Path(path).exists() for path in paths)
+    assert list(Path().iterdir()) == []
+
+
+def test_the_demo_shows_its_tables_also_when_piped_and_its_next_commands_work(process):
+    done = process("demo", "--path", "demo.db", *SMALL)
+    assert (done.code, done.err) == (0, "")
+    for text in (
+        "refused: full",
+        "No seat was sold twice",
+        "decided again",
+        "The last events",
+        "no problems found",
+    ):
+        assert text in done.out
+    commands = done.out.partition("What to try next\n")[2].strip().splitlines()
+    assert len(commands) >= 3
+    for line in commands:
+        program, *arguments = shlex.split(line)
+        assert program == "strandline"
+        expected = 1 if "--fail-if-tag" in arguments else 0
+        stop = ["--no-follow"] if arguments[0] == "tail" else []
+        assert process(*arguments, *stop).code == expected, line
+
+
+def test_clients_that_ignore_the_boundary_are_found_out(cli, monkeypatch):
+    def careless(store, student, course, on_conflict):
+        stale = list(store.read(courses.boundary(student, course)))[:1]
+        store.append(courses.decide(stale, student, course))
+
+    monkeypatch.setattr(courses, "subscribe", careless)
+    done = cli("demo", "--path", "demo.db", *SMALL, "--json")
+    assert done.code == 1
+    assert any(course["sold_twice"] for course in done.rows[0]["courses"])
+
+
+def test_seats_are_counted_from_the_log_alone(store):
+    names = open_term(store).courses()
+    courses.subscribe(store, "s1", names[0])
+    assert courses_of(store, names)[0] == Course(names[0], race.COURSES[names[0]], [1])
+    folded = fold(store.read(Query.tag(f"course:{names[0]}")))
+    assert folded[names[0]].sold_twice == 0
+
+
+@pytest.mark.parametrize(("sold", "twice"), [([1, 2, 3], 0), ([1, 1], 1), ([1, 2, 3, 4], 1), ([], 0)])
+def test_a_seat_sold_again_or_not_there_counts_as_sold_twice(sold, twice):
+    assert Course("c", 3, sold).sold_twice == twice
+
+
+def test_the_rules_of_the_courses(store):
+    courses.define(store, "c1", 1)
+    with pytest.raises(strandline.AppendConditionFailed):
+        courses.define(store, "c1", 2)
+    with pytest.raises(courses.Refused, match="no such course"):
+        courses.subscribe(store, "s1", "nowhere")
+    courses.subscribe(store, "s1", "c1")
+    with pytest.raises(courses.Refused, match="subscribed already"):
+        courses.subscribe(store, "s1", "c1")
+    with pytest.raises(courses.Refused, match="course full"):
+        courses.subscribe(store, "s2", "c1")
+    for number in range(2, 6):
+        courses.define(store, f"c{number}", 9)
+    courses.subscribe(store, "s1", "c2")
+    courses.subscribe(store, "s1", "c3")
+    with pytest.raises(courses.Refused, match="too many courses"):
+        courses.subscribe(store, "s1", "c4")
+
+
+def test_a_conflict_is_decided_again(store):
+    courses.define(store, "c1", 2)
+    met = []
+
+    class Faster:
+        """Lets another student in between the first read and its append."""
+
+        def read(self, query):
+            read = store.read(query)
+            if not met and not store.exists(Query.tag("student:s2")):
+                courses.subscribe(store, "s2", "c1")
+            return read
+
+        def append(self, event: Event, condition: AppendCondition):
+            return store.append(event, condition)
+
+    assert courses.subscribe(Faster(), "s1", "c1", lambda: met.append(1)) == 3
+    assert met == [1]

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import strandline
+
+ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+def write_lines(*events, path="events.ndjson"):
+    Path(path).write_text(
+        "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in events)
+    )
+    return path
+
+
+def numbered(count):
+    return [{"type": "A", "data": {"n": number}, "tags": [f"n:{number}"]} for number in range(1, count + 1)]
+
+
+def test_the_lines_of_a_file_become_events_in_order(cli):
+    done = cli("append", "new.db", "--ndjson", write_lines(*numbered(25)), "--chunk", 10)
+    assert (done.code, done.err) == (0, "")
+    assert done.rows == [{"lines": 25, "written": 25, "repeated": 0, "refused": 0, "head": 25}]
+    with strandline.connect("new.db", create=False) as store:
+        assert [event.json()["n"] for event in store.read()] == list(range(1, 26))
+        assert len(list(store.appends())) == 25
+
+
+def test_a_log_is_copied_through_a_pipe_and_again_changes_nothing(cli, process, school):
+    lines = cli("read", school).out
+    for repeated in (0, 5):
+        done = process("append", "copy.db", "--ndjson", "-", stdin=lines.encode())
+        assert done.rows == [
+            {"lines": 5, "written": 5 - repeated, "repeated": repeated, "refused": 0, "head": 5}
+        ]
+    kept = [{**row, "recorded_at": ""} for row in cli("read", "copy.db").rows]
+    assert kept == [{**json.loads(line), "recorded_at": ""} for line in lines.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ("{", "JSON"),
+        ("[]", "JSON"),
+        ({"type": "A"}, "data"),
+        ({"type": "", "data": 1}, "characters"),
+        ({"type": "A", "data": 1, "tags": ["$x"]}, "reserved"),
+        ({"type": "A", "data_base64": "abc"}, ""),
+        ({"type": "A", "data": 1, "extra": 1}, "extra"),
+        ({"type": "A", "data": "x" * 1_100_000}, "limit"),
+    ],
+)
+def test_a_bad_line_is_named_and_nothing_of_its_chunk_is_written(cli, bad, why):
+    lines = [*numbered(7), bad, *numbered(3)]
+    done = cli("append", "new.db", "--ndjson", write_lines(*lines), "--chunk", 5)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: line 8: ")
+    assert why in done.err
+    assert "5 events were written before it" in done.err
+    assert cli("head", "new.db").rows == [{"head": 5}]
+
+
+def test_empty_lines_are_passed_over_but_counted(cli):
+    done = cli("append", "new.db", "--ndjson", write_lines(numbered(1)[0], "", "  ", "{"))
+    assert done.err.startswith("error: line 4: ")
+
+
+def test_a_line_whose_id_is_taken_is_refused_alone(cli):
+    events = numbered(3)
+    events[0]["id"] = events[2]["id"] = ID
+    done = cli("append", "new.db", "--ndjson", write_lines(*events))
+    assert done.code == 1
+    assert done.rows == [{"lines": 3, "written": 2, "repeated": 0, "refused": 1, "head": 2}]
+    assert done.err.startswith("error: line 3: ")
+
+
+@pytest.mark.parametrize(
+    "more", [["A"], ["--tag", "x"], ["--id", ID], ["--after", "1"], ["--unless-exists", "{}"]]
+)
+def test_options_of_one_event_do_not_go_with_many(cli, more):
+    done = cli("append", "new.db", *more, "--ndjson", write_lines(*numbered(1)))
+    assert done.code == 2
+    assert not Path("new.db").exists()
+
+
+def test_a_missing_file_is_an_error_without_traceback(cli):
+    done = cli("append", "new.db", "--ndjson", "nowhere.ndjson")
+    assert (done.code, done.err) == (2, "error: No such file or directory: nowhere.ndjson\n")
+    assert not Path("new.db").exists()
