@@ -134,3 +134,12 @@ def test_a_large_log_is_read_to_the_end(cli, school):
     with strandline.connect(school) as store:
         store.append([Event("Filler", number) for number in range(5_000)])
     assert positions(cli("read", school, "--type", "Filler")) == list(range(6, 5_006))
+
+
+@pytest.mark.parametrize("command", ["head", "read", "stats", "check", "tail"])
+def test_a_command_that_reads_leaves_an_empty_file_empty(cli, command, tmp_path):
+    (tmp_path / "empty.db").touch()
+    done = cli(command, str(tmp_path / "empty.db"))
+    assert done.code == 2
+    assert "no store" in done.err
+    assert (tmp_path / "empty.db").stat().st_size == 0

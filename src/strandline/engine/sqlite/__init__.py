@@ -62,11 +62,11 @@ class SqliteEngine:
         self._readers: list[Connection] = []
         self._is_closed = False
         with translated(self._path):
-            self._connection = self._open()
+            self._connection = self._open(create=create)
         self._search = Search(self._connection, self._names)
         self._writer = Writer(self._connection, self._names, time, record_conditions=record_conditions)
 
-    def _open(self) -> Connection:
+    def _open(self, *, create: bool) -> Connection:
         if os.path.exists(self._path) and not is_writable(self._path):
             connection = Connection(self._path, cache_kib=WRITER_CACHE_KIB, writable=False)
             check_version(version_of(connection, self._path), self._path)
@@ -75,7 +75,7 @@ class SqliteEngine:
             create_file(self._path)
             connection = Connection(self._path, cache_kib=WRITER_CACHE_KIB)
             try:
-                prepare(connection, self._path)
+                prepare(connection, self._path, create=create)
             except BaseException:
                 connection.close()
                 raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...errors import CorruptLog, InvalidInput, SchemaMismatch
+from ...errors import CorruptLog, InvalidInput, NotFound, SchemaMismatch
 from .connection import WRITER_CACHE_KIB, Connection, FileLock, check_file, translated
 from .statements import sql
 
@@ -55,9 +55,11 @@ def refuse_newer(found: int, path: str) -> None:
         )
 
 
-def prepare(connection: Connection, path: str) -> None:
+def prepare(connection: Connection, path: str, *, create: bool) -> None:
     """Make the schema if the file is empty. Call with the file lock held: others may be at it too."""
     if version_of(connection, path) == 0:
+        if not create:
+            raise NotFound(f"there is no store in {path}: the file is empty", hint="check the path")
         connection.execute("pragma journal_mode = wal")
         apply(connection, plan(0))
     check_version(version_of(connection, path), path)

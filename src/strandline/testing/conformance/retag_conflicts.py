@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ... import AppendCondition, AppendRequest, Event, EventStore, Query
+from ... import AppendCondition, AppendRequest, AppendResult, Event, EventStore, Query
 from ...errors import AppendConditionFailed
+from ...retag import Retag
+from ..oracle import violations
 from .kit import happened, item, nothing_new, refusal
 
 RETAGS = [
@@ -161,15 +163,31 @@ class RetagConflicts:
         assert refusal(store, retags).conflict.position == 2
         store.append(happened("B"), users)
 
-    def test_a_retag_within_a_batch_of_others_counts_as_there(self, store: EventStore) -> None:
-        store.append(happened("A", "k:1"))
-        store.retag([1], replace={"k": ["2"]})
-        stale = AppendRequest(happened("B"), nothing_new(Query.tag("k:2"), 1))
-        fresh = AppendRequest(happened("B"), nothing_new(Query.tag("k:2"), 2))
-        refused, accepted = store.append_many([stale, fresh])
-        assert isinstance(refused, AppendConditionFailed)
-        assert refused.conflict.position == 2
-        assert not isinstance(accepted, Exception)
+    def test_a_retag_in_one_transaction_with_appends_counts_as_there(self, store: EventStore) -> None:
+        store.append([happened("A", "k:1"), happened("A", "k:2")])
+        stale = AppendCondition(Query.tag("k:1"), after=2)
+        outcomes = store.sequencer.run(
+            [
+                AppendRequest(happened("B", "k:2"), stale),
+                Retag([1, 3], replace={"k": ["9"]}),
+                AppendRequest(happened("C"), nothing_new(Query.tag("k:1"), 3)),
+                AppendRequest(happened("C"), nothing_new(Query.tag("k:9"), 3)),
+                AppendRequest(happened("C"), nothing_new(Query.tag("k:9"), 4)),
+                AppendRequest(happened("D"), unless_exists=Query.tag("k:9")),
+                Retag(Query.tag("k:9"), replace={"k": ["1"]}),
+                AppendRequest(happened("C"), nothing_new(Query.tag("k:9"), 5)),
+                AppendRequest(happened("C"), nothing_new(Query.tag("k:1"), 5)),
+            ]
+        )
+        conflicts = [
+            outcome.conflict.position if isinstance(outcome, AppendConditionFailed) else None
+            for outcome in outcomes
+        ]
+        assert conflicts == [None, None, 4, 4, None, None, None, 6, 6]
+        assert outcomes[5] == AppendResult(1, 2, 2, duplicate=True)
+        assert [event.tags for event in store.read(until=3)] == [("k:1",), ("k:2",), ("k:1",)]
+        assert store.head() == 6
+        assert violations(store) == []
 
     def test_decisions_after_0_are_refused_by_retags_as_well(self, store: EventStore) -> None:
         store.append(happened("A", "k:1"))
