@@ -1,0 +1,1 @@
+"""Strandline measured beside its peers, in one run: `python -m bench --help`."""

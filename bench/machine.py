@@ -1,0 +1,101 @@
+"""The machine that was measured, and what else it was doing."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import apsw
+
+MIB = 1 << 20
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def describe(directory: Path) -> dict[str, Any]:
+    """Cores, memory, versions, and the file system the stores are on."""
+    mount, kind = _file_system(directory)
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "cpu": _cpu_name(),
+        "memory_mib": _PAGE * os.sysconf("SC_PHYS_PAGES") // MIB,
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "sqlite": apsw.sqlite_lib_version(),
+        "apsw": apsw.apsw_version(),
+        "directory": str(directory),
+        "file_system": kind,
+        "mounted_at": mount,
+        "load_average": os.getloadavg(),
+    }
+
+
+def resident_bytes(process: int | str) -> int:
+    """Resident memory of a process, by pid or `self`."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
+
+
+def disk_bytes(directory: Path) -> dict[str, int]:
+    """The files of a store: their length, what is allocated for them, and the blocks with content.
+
+    A store that allocates ahead has blocks of zeros at the end, which say nothing about its events.
+    """
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return {
+        "bytes": sum(_used_bytes(path) for path in files),
+        "length": sum(path.stat().st_size for path in files),
+        "allocated": sum(path.stat().st_blocks * 512 for path in files),
+    }
+
+
+class ForeignLoad:
+    """How many cores were busy with something that is not part of the measurement."""
+
+    def __init__(self, server: int | None) -> None:
+        self._ours = [os.getpid()] if server is None else [os.getpid(), server]
+        self._began = perf_counter()
+        self._at_first = self._foreign_seconds()
+
+    def cores(self) -> float:
+        """The average since the beginning; call it while the server still runs."""
+        passed = perf_counter() - self._began
+        return max(0.0, (self._foreign_seconds() - self._at_first) / passed) if passed else 0.0
+
+    def _foreign_seconds(self) -> float:
+        return _busy_seconds() - sum(_cpu_seconds(pid) for pid in self._ours)
+
+
+def _busy_seconds() -> float:
+    user, nice, system, _idle, _wait, irq, soft_irq, *_ = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    )
+    return (user + nice + system + irq + soft_irq) / _TICKS
+
+
+def _cpu_seconds(pid: int) -> float:
+    # The children that were waited for count too: the clients in other processes are among them.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / _TICKS
+
+
+def _cpu_name() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown"
+    )
+
+
+def _file_system(directory: Path) -> tuple[str, str]:
+    here = directory.resolve()
+    mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
+    mount, kind = max((m for m in mounts if here.is_relative_to(m[0])), key=lambda m: len(m[0]))
+    return mount, kind
+
+
+def _used_bytes(path: Path) -> int:
+    zeros = bytes(_PAGE)
+    with path.open("rb") as file:
+        return sum(len(block) for block in iter(lambda: file.read(_PAGE), b"") if block != zeros)

@@ -1,0 +1,94 @@
+"""The stores that are measured, each behind the same small protocol.
+
+A new peer is a module with a `Store`, and a line in `all_stores`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from ..workload import NewEvent, Query
+
+
+class Running(NamedTuple):
+    """A store that can be connected to; `pid` is the server's, None if the store is embedded."""
+
+    address: str
+    pid: int | None
+
+
+class Client(Protocol):
+    """A connection that threads share."""
+
+    def head(self) -> int:
+        """The last position."""
+        ...
+
+    def append(self, event: NewEvent, query: Query, after: int) -> int:
+        """Write the event unless an event of the query is newer than `after`; its position."""
+        ...
+
+    def append_batch(self, events: Sequence[NewEvent]) -> None:
+        """Write the events at once, without a condition."""
+        ...
+
+    def read(self, query: Query) -> tuple[int, int]:
+        """Read the events, look at type and data of each; the head and how many they were."""
+        ...
+
+    def scan(self) -> int:
+        """Read the whole log, look at type and data of each event; how many they were."""
+        ...
+
+
+class AsyncClient(Protocol):
+    """The same for asyncio, as far as it is measured there."""
+
+    async def head(self) -> int:
+        """See `Client.head`."""
+        ...
+
+    async def append(self, event: NewEvent, query: Query, after: int) -> int:
+        """See `Client.append`."""
+        ...
+
+    async def read(self, query: Query) -> tuple[int, int]:
+        """See `Client.read`."""
+        ...
+
+
+class Store(Protocol):
+    """One of the things that are compared."""
+
+    name: str
+    prefilled_as: str  # stores with the same value can open each other's files
+    is_async: bool
+    durability: str  # what is done before an append is acknowledged
+
+    def version(self) -> str:
+        """The version that is measured; ImportError if it is not installed."""
+        ...
+
+    def serve(self, directory: Path) -> AbstractContextManager[Running]:
+        """Run whatever must run so that clients can connect to the store in `directory`."""
+        ...
+
+    def connect(self, address: str) -> AbstractContextManager[Client]:
+        """Connect from this process."""
+        ...
+
+    def connect_async(self, address: str) -> AbstractAsyncContextManager[AsyncClient]:
+        """Connect from the running event loop; only if `is_async`."""
+        ...
+
+
+def all_stores() -> dict[str, Store]:
+    """Every store by its name, ours first."""
+    from .strandline_sqlite import StrandlineSqlite, StrandlineSqliteAsync
+    from .umadb import UmaDB
+
+    stores: tuple[Store, ...] = (StrandlineSqlite(), StrandlineSqliteAsync(), UmaDB())
+    return {store.name: store for store in stores}

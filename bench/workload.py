@@ -1,0 +1,126 @@
+"""The course workload: a history of events, and the decisions that clients take on top of it.
+
+The values here belong to no store; every adapter turns them into its own inside the measured time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+DATA_BYTES = 200
+HOT_EVENTS = 100_000
+RARE_EVENTS = 10
+HOT_TAG = "campus:main"
+RARE_TAG = "campus:island"
+
+COURSE_TYPES = ("CourseDefined", "CourseCapacityChanged", "StudentSubscribed")
+STUDENT_TYPES = ("StudentRegistered", "StudentSubscribed")
+
+
+class NewEvent(NamedTuple):
+    """An event to be written."""
+
+    type: str
+    data: bytes
+    tags: tuple[str, ...]
+
+
+class Item(NamedTuple):
+    """One of these types (none: any) with all of these tags."""
+
+    types: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+Query = tuple[Item, ...]
+
+
+class Decision(NamedTuple):
+    """What a client depends on, and what it writes if nothing of that changed."""
+
+    query: Query
+    event: NewEvent
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A history of `events` events, with as many courses and students as belong to it."""
+
+    events: int
+
+    @property
+    def courses(self) -> int:
+        return max(1000, self.events // 50)
+
+    @property
+    def students(self) -> int:
+        return max(2000, self.events // 10)
+
+    def history(self) -> Iterator[NewEvent]:
+        """80 % subscriptions, 10 % about a course, 10 % about a student."""
+        return (_any_event(choose, self) for choose in [random.Random(1)] for _ in range(self.events))
+
+    def hot_history(self) -> Iterator[NewEvent]:
+        """The history with subscriptions spread over it that carry one hot tag, and a few with a rare one."""
+        hot, total = self.hot_events, self.hot_history_events
+        cold_per_rare = max(1, (total - hot) // RARE_EVENTS)
+        choose, cold = random.Random(2), 0
+        for index in range(total):
+            if index * hot // total != (index + 1) * hot // total:
+                student = choose.randrange(self.students)
+                yield NewEvent("StudentSubscribed", payload(0, student), (HOT_TAG, f"student:{student}"))
+                continue
+            event = _any_event(choose, self)
+            yield event._replace(tags=(*event.tags, RARE_TAG)) if cold % cold_per_rare == 0 else event
+            cold += 1
+
+    @property
+    def hot_events(self) -> int:
+        return min(self.events, HOT_EVENTS)
+
+    @property
+    def hot_history_events(self) -> int:
+        return max(self.events, self.hot_events + max(RARE_EVENTS, self.hot_events // 10))
+
+    def decisions(self, client: int, clients: int) -> Iterator[Decision]:
+        """Endless decisions of one client of many; no other one touches its courses and students."""
+        choose = random.Random(client)
+        while True:
+            course = client + clients * choose.randrange(self.courses // clients)
+            student = client + clients * choose.randrange(self.students // clients)
+            yield Decision(decision_query(course, student), subscription(course, student))
+
+
+def decision_query(course: int, student: int) -> Query:
+    """What a subscription depends on: the course's events and the student's."""
+    return Item(COURSE_TYPES, (f"course:{course}",)), Item(STUDENT_TYPES, (f"student:{student}",))
+
+
+def subscription(course: int, student: int) -> NewEvent:
+    """A student takes a course."""
+    tags = (f"course:{course}", f"student:{student}")
+    return NewEvent("StudentSubscribed", payload(course, student), tags)
+
+
+def payload(course: int, student: int) -> bytes:
+    """JSON of exactly `DATA_BYTES` bytes that does not compress well."""
+    fields = f'{{"course":"{course}","student":"{student}","note":"'
+    begin = (course * 31 + student * 17) % (len(_NOISE) - DATA_BYTES)
+    return f'{fields}{_NOISE[begin : begin + DATA_BYTES - len(fields) - 2]}"}}'.encode()
+
+
+def _any_event(choose: random.Random, workload: Workload) -> NewEvent:
+    course, student = choose.randrange(workload.courses), choose.randrange(workload.students)
+    kind = choose.random()
+    if kind < 0.8:
+        return subscription(course, student)
+    if kind < 0.9:
+        kind_of_change = "CourseDefined" if kind < 0.85 else "CourseCapacityChanged"
+        return NewEvent(kind_of_change, payload(course, student), (f"course:{course}",))
+    return NewEvent("StudentRegistered", payload(course, student), (f"student:{student}",))
+
+
+_NOISE = random.Random(0).randbytes(1 << 16).hex()
