@@ -186,7 +186,7 @@ class Event(_Data):
         return _restore_event, tuple(getattr(self, name) for name in Event.__slots__)
 
 
-class SequencedEvent(_Data, msgspec.Struct, frozen=True):
+class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
     """An event of the log: all of `Event`, its `position`, and `recorded_at`.
 
     Fields that decisions rarely look at are kept as the log stores them and decoded when asked for.

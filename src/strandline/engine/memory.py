@@ -37,7 +37,20 @@ class MemoryEngine:
 
     def append(self, batch: Sequence[Work]) -> list[Outcome]:
         with self._lock:
-            return [self._outcome(work) for work in batch]
+            before = len(self._log), len(self._appends), self._refused
+            try:
+                return [self._outcome(work) for work in batch]
+            except BaseException:
+                self._undo(*before)
+                raise
+
+    def _undo(self, head: int, appends: int, refused: int) -> None:
+        """Forget a batch of which one request failed for a reason that is not an answer."""
+        del self._log[head:], self._tags[head:], self._appends[appends:]
+        self._refused = refused
+        for index, history in enumerate(self._tags):
+            history[:] = [(since, tags) for since, tags in history if since <= head]
+            self._log[index] = self._log[index].with_present_tags(history[-1][1])
 
     def _outcome(self, work: Work) -> Outcome:
         try:

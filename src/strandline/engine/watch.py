@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from ..errors import StrandlineError
+from ..errors import StoreClosed, StrandlineError
 from . import Engine
 
 LOOK_EVERY_SECONDS = 0.02
@@ -29,7 +29,7 @@ class HeadWatch:
 
     def look(self) -> None:
         """Look at the log, if anyone waits, and wake those whose position the head has passed."""
-        if not self._waiters:
+        if not self._waiters or self._is_closed:
             return
         head = self._engine.head()
         with self._condition:
@@ -80,7 +80,8 @@ class HeadWatch:
             self._are_waiting.set()
             self._start_looking()
         try:
-            self.look()  # an append that came before we were counted told nobody
+            with contextlib.suppress(StoreClosed):  # then there is nothing to wait for
+                self.look()  # an append that came before we were counted told nobody
             yield
         finally:
             with self._condition:

@@ -95,12 +95,12 @@ class Writer:
         self._last_retag = 0 if retagged is None else self._execute(_LAST_OF_TYPE, (retagged,))[0][0] or 0
         ahead = self._head - self._committed_head
         if not 0 < ahead <= CATCH_UP_EVENTS or self._last_retag > self._committed_head:
-            self._checkpoints.forget()
+            self._checkpoints.forget(self._head)
         else:
             within = Range(self._committed_head, self._head)
             for event in self._search.candidates(Query.all(), within, ahead):
                 self._checkpoints.note(event.position, event)
-            self._checkpoints.committed()
+            self._checkpoints.committed(self._head)
         self._committed_head = self._head
 
     def _commit(self) -> None:
@@ -112,13 +112,14 @@ class Writer:
         except BaseException:
             self._refused = refused
             raise
-        self._committed_head = self._head
         self._interning.committed()
         self._shapes.update(self._new_shapes)
         if self._retagged:
-            self._checkpoints.forget()
+            self._checkpoints.forget(self._head)
         else:
-            self._checkpoints.committed()
+            self._checkpoints.committed(self._head)
+        # Last, so that whatever interrupts this, the next transaction catches up on what it missed.
+        self._committed_head = self._head
 
     def _end(self) -> None:
         self._connection.roll_back()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -64,7 +65,7 @@ class BadInput:
 
     @pytest.mark.parametrize("query", ["x", {"items": []}, QueryItem(), 7, [], AppendCondition(Query.all())])
     def test_only_queries_are_queries(self, store: EventStore, query: Any) -> None:
-        asked = [
+        asked: list[Callable[[], object]] = [
             lambda: store.read(query),
             lambda: store.count(query),
             lambda: store.exists(query),
@@ -85,7 +86,7 @@ class BadInput:
 
     @pytest.mark.parametrize("position", [-1, True, 1.5, "1"])
     def test_positions_are_whole_numbers_from_0(self, store: EventStore, position: Any) -> None:
-        asked = [
+        asked: list[Callable[[], object]] = [
             lambda: store.read(after=position),
             lambda: store.read(until=position),
             lambda: store.exists(Query.all(), position),

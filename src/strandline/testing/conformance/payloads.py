@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ... import Event, EventStore, Query
+from ... import AppendRequest, Event, EventStore, Query
 from ...errors import AppendConditionFailed, InvalidInput, InvalidQuery
 from .kit import happened, item, nothing_new, positions
 
@@ -157,13 +157,18 @@ class Payloads:
         store.append(Event("A", {"n": 1}, tags=["x"], stream="s", subject="u", metadata={"by": "me"}))
         (event,) = store.read()
         seen: list[object] = []
-        query = Query.of(item(where=lambda found: seen.append(found) or True))
+
+        def see(found: object) -> bool:
+            seen.append(found)
+            return True
+
+        query = Query.of(item(where=see))
         assert positions(store.read(query)) == [1]
         assert seen == [event]
 
     def test_a_callable_that_raises_is_an_invalid_query(self, store: EventStore) -> None:
         store.append(happened("A", "x"))
-        query = Query.of(item("x", where=lambda event: 1 / 0))  # type: ignore[arg-type, return-value]
+        query = Query.of(item("x", where=lambda event: 1 / 0))
         for ask in (
             lambda: list(store.read(query)),
             lambda: store.count(query),
@@ -235,7 +240,5 @@ class Payloads:
             event.json()
 
 
-def _request(query: Query) -> Any:
-    from ... import AppendRequest
-
+def _request(query: Query) -> AppendRequest:
     return AppendRequest(happened("Other", "other"), nothing_new(query, 0))
