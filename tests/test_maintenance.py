@@ -49,7 +49,8 @@ def test_a_sound_log_has_no_problems(path: Path) -> None:
     assert report.problems == []
     assert (report.events, report.appends, report.conditions) == (24, 23, 21)
     # per event one entry for its type, then its tags and streams: 20 x 4, 2 plain, 2 retags, 1 added tag
-    assert report.index_entries == 20 * 4 + 2 + 2 + 1
+    # of which the newest is still in memory
+    assert report.index_entries == 20 * 4 + 2 + 2 + 1 - 1
 
 
 @pytest.mark.parametrize(
@@ -62,18 +63,18 @@ def test_a_sound_log_has_no_problems(path: Path) -> None:
         ("tags", "insert into appended_tags (position, tags) values (9, 'seat:8')"),
         ("time", "update event set recorded_at = 1 where position = 9"),
         ("position", "delete from event where position = 12"),
-        ("append", "delete from append where first = 12"),
-        ("append", "update append set last = 25 where first = 22"),
-        ("append", "delete from append where first = 24"),
+        ("append", "update event set append = null where position = 12"),
+        ("append", "update event set span = 5 where position = 22"),
+        ("append", "update event set append = null where position = 24"),
         (
             "condition",  # the condition of the append at 2, as if it had been accepted at 8 with after = 0
-            """update append set arguments = '7' || (select substr(arguments, 2) from append where first = 2)
-               where first = 8""",
+            """update event set arguments = '7' || (select substr(arguments, 2) from event where position = 2)
+               where position = 8""",
         ),
         (
             "condition",
-            """update append set arguments = '{"after":0,"fail_if_events_match":{"items":[{"where":{"n":3}}]}}'
-               where first = 22""",
+            """update event set arguments = '{"after":0,"fail_if_events_match":{"items":[{"where":{"n":3}}]}}'
+               where position = 22""",
         ),
     ],
 )
@@ -87,7 +88,7 @@ def test_conditions_are_judged_with_the_tags_as_of_then(path: Path) -> None:
     with strandline.connect(path) as store:
         assert store.read(Query.tag("seat:99")).head == 24
         store.append(Event("Other", {}), AppendCondition(Query.tag("seat:98")))
-    tamper(path, "update append set arguments = replace(arguments, '22', '23') where first = 25")
+    tamper(path, "update event set arguments = replace(arguments, '22', '23') where position = 25")
     assert kinds(path) == set()
 
 
@@ -95,7 +96,9 @@ def test_a_condition_that_a_retag_should_have_refused_is_found(path: Path) -> No
     with strandline.connect(path) as store:
         store.append(Event("Other", {}), AppendCondition(Query.tag("seat:99"), after=24))
     assert kinds(path) == set()
-    tamper(path, "update append set arguments = '5 ' || substr(arguments, 3) where first = 25")  # after = 19
+    tamper(
+        path, "update event set arguments = '5 ' || substr(arguments, 3) where position = 25"
+    )  # after = 19
     problems = check_log(path).problems
     assert [(problem.kind, problem.position) for problem in problems] == [("condition", 25)]
     assert "21" in problems[0].message

@@ -16,7 +16,7 @@ from uuid import UUID
 import apsw
 
 from ...append import RecordedAppend
-from ...errors import Unavailable
+from ...errors import StoreClosed, Unavailable
 from ...query import Query
 from .. import Outcome, Page, Span, Stats, Work
 from ..rules import Time
@@ -33,6 +33,7 @@ from .connection import (
     translated,
 )
 from .names import Names
+from .recent import Recent
 from .schema import check_version, prepare, version, version_of
 from .search import Search
 from .statements import sql
@@ -41,6 +42,8 @@ from .writer import Writer
 SHORT_READ = 500
 IDLE_READERS = 4
 
+_HEAD = sql("head")
+_LAST_APPEND = sql("last_append")
 _APPENDS_AFTER = sql("appends_after")
 _SHAPE_BY_ID = sql("shape_by_id")
 _RECORDED_AT = sql("recorded_at")
@@ -57,14 +60,17 @@ class SqliteEngine:
         check_file(path, create=create)
         self._path = os.path.abspath(path)
         self._names = Names()
+        self._recent = Recent(self._names)
         self._lock = threading.Lock()  # guards the writing connection
         self._file_lock = FileLock(self._path)
         self._readers: list[Connection] = []
         self._is_closed = False
         with translated(self._path):
             self._connection = self._open(create=create)
-        self._search = Search(self._connection, self._names)
-        self._writer = Writer(self._connection, self._names, time, record_conditions=record_conditions)
+        self._search = Search(self._connection, self._names, self._recent)
+        self._writer = Writer(
+            self._connection, self._names, self._recent, time, record_conditions=record_conditions
+        )
 
     def _open(self, *, create: bool) -> Connection:
         if os.path.exists(self._path) and not is_writable(self._path):
@@ -95,24 +101,24 @@ class SqliteEngine:
 
     def head(self) -> int:
         with self._reading() as search:
-            return search.head()[0]
+            return int((search.connection.execute(_HEAD) or [[0]])[0][0])
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
         is_long = size > SHORT_READ or any(item.where is not None for item in query.items)
-        with self._reading(is_long=is_long) as search, search.connection.snapshot():
+        with self._looking(is_long=is_long) as search:
             return search.page(query, span, size)
 
     def exists(self, query: Query, after: int) -> bool:
-        with self._reading() as search, search.connection.snapshot():
-            return search.first(query.items, after, search.head()[0]) is not None
+        with self._looking() as search:
+            return search.first(query, after) is not None
 
     def count(self, query: Query) -> int:
-        with self._reading(is_long=True) as search, search.connection.snapshot():
-            return search.count(query, search.head()[0])
+        with self._looking(is_long=True) as search:
+            return search.count(query)
 
     def position_at(self, microseconds: int) -> int:
-        with self._reading() as search, search.connection.snapshot():
-            low, high = 0, search.head()[0]
+        with self._looking() as search:
+            low, high = 0, search.head
             while low < high:
                 middle = (low + high + 1) // 2
                 if search.connection.execute(_RECORDED_AT, (middle,))[0][0] <= microseconds:
@@ -122,7 +128,7 @@ class SqliteEngine:
             return low
 
     def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
-        with self._reading(is_long=True) as search, search.connection.snapshot():
+        with self._looking(is_long=True) as search:
             connection = search.connection
             return [
                 self._recorded(connection, *row) for row in connection.execute(_APPENDS_AFTER, (after, size))
@@ -150,14 +156,15 @@ class SqliteEngine:
         return RecordedAppend(first, last, condition, status, recorded_at)
 
     def stats(self) -> Stats:
-        with self._reading(is_long=True) as search, search.connection.snapshot():
-            ((log, refused, appends, tags, size),) = search.connection.execute(_STATS)
+        with self._looking(is_long=True) as search:
+            execute = search.connection.execute
+            ((log, refused, tags, size),) = execute(_STATS, (str(list(search.recent_tags())),))
             return Stats(
                 engine=self.name,
                 log=UUID(bytes=log, version=4),
                 schema=version(),
-                head=search.head()[0],
-                appends=appends,
+                head=search.head,
+                appends=execute(_LAST_APPEND, (search.head,))[0][0] if search.head else 0,
                 refused=refused + self._writer.refused,
                 types=len(search.types()),
                 tags=tags,
@@ -181,19 +188,32 @@ class SqliteEngine:
                 self._writer.count_refused()
 
     @contextlib.contextmanager
+    def _looking(self, *, is_long: bool = False) -> Iterator[Search]:
+        """A search in one snapshot of the log."""
+        with self._reading(is_long=is_long) as search, search.connection.snapshot():
+            search.look()
+            yield search
+
+    @contextlib.contextmanager
     def _reading(self, *, is_long: bool = False) -> Iterator[Search]:
         with translated(self._path):
-            if not is_long:
+            if is_long:
+                reader = self._take_reader()
+                try:
+                    yield Search(reader, self._names, self._recent)
+                finally:
+                    self._give_back(reader)
+            else:
                 with self._lock:
+                    self._check_open()
                     yield self._search
-                return
-            reader = self._take_reader()
-            try:
-                yield Search(reader, self._names)
-            finally:
-                self._give_back(reader)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreClosed("the store is closed")
 
     def _take_reader(self) -> Connection:
+        self._check_open()
         try:
             return self._readers.pop()
         except IndexError:

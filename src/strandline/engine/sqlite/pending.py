@@ -1,40 +1,87 @@
-"""Rows on their way into the file: written together, in the order of the index."""
+"""Rows on their way into the file, written together."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from .connection import Connection
+from .recent import Entry, Segment
 from .statements import sql
+
+# Entries settle at four times the pace at which they come (several processes may be at the same ones),
+# but not with every single append.
+PACE = 4
+SETTLE_AT_LEAST = 256
 
 _EVENT_INSERT = sql("event_insert")
 _POSTING_INSERT = sql("posting_insert")
-_APPEND_INSERT = sql("append_insert")
+_MOVE_INDEXED_TO = sql("move_indexed_to")
 
 
-class Pending:
-    """What was accepted in the open transaction and is not in its tables yet."""
+class PendingEvents:
+    """Events that were accepted in the open transaction and are not in its table yet."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.events: list[tuple[Any, ...]] = []
-        self.postings: list[tuple[int, int, int]] = []
-        self.appends: list[tuple[int, int | None, int | None, str | None]] = []
+        self.rows: list[tuple[Any, ...]] = []
         self.ids: set[bytes] = set()
 
     def write(self) -> None:
-        """Put everything into the tables."""
-        if not self.events:
-            return
-        self.postings.sort()
-        self._connection.run_many(_EVENT_INSERT, self.events)
-        self._connection.run_many(_POSTING_INSERT, self.postings)
-        self._connection.run_many(_APPEND_INSERT, self.appends)
-        self.clear()
+        """Put them into the table."""
+        if self.rows:
+            self._connection.run_many(_EVENT_INSERT, self.rows)
+            self.clear()
 
     def clear(self) -> None:
-        """Forget it."""
-        self.events.clear()
-        self.postings.clear()
-        self.appends.clear()
+        """Forget them."""
+        self.rows.clear()
         self.ids.clear()
+
+
+class Settling:
+    """Index entries on their way from memory into the file, oldest segment first."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._segment: Segment | None = None
+        self._from = 0
+        self._entries: Iterator[Entry] = iter(())
+        self._due = 0
+
+    def settle(self, segments: tuple[Segment, ...], indexed_to: int, new_entries: int) -> int:
+        """Write some entries of the oldest segment, if it is full; returns how far the index goes then."""
+        segments = tuple(segment for segment in segments if segment.head > indexed_to)
+        if len(segments) < 2:
+            return indexed_to
+        self._due += PACE * new_entries
+        is_behind = (
+            len(segments) > 2
+        )  # many short-lived processes, each too short to write a segment in steps
+        if self._due < SETTLE_AT_LEAST and not is_behind:
+            return indexed_to
+        segment, wanted = segments[0], None if is_behind else self._due
+        if segment is not self._segment or indexed_to != self._from:
+            self._segment, self._from, self._entries = segment, indexed_to, segment.entries(indexed_to)
+        self._due = 0
+        batch = list(islice(self._entries, wanted))
+        self._connection.run_many(_POSTING_INSERT, batch)
+        if wanted is None or len(batch) < wanted:
+            return self._move(segment.head)
+        return indexed_to
+
+    def settle_all(self, segments: tuple[Segment, ...], indexed_to: int) -> int:
+        """Write all entries."""
+        for segment in segments:
+            self._connection.run_many(_POSTING_INSERT, list(segment.entries(indexed_to)))
+        self.start_again()
+        return self._move(segments[-1].head)
+
+    def start_again(self) -> None:
+        """What was written is not in the file, or not known to be."""
+        self._segment = None
+
+    def _move(self, indexed_to: int) -> int:
+        self._connection.run(_MOVE_INDEXED_TO, (indexed_to,))
+        return indexed_to

@@ -1,7 +1,8 @@
 """Finding events by query: every item is a few ranges of one index.
 
-An item is looked up by its rarest tag, one range per type, and each hit is checked for the other
-tags. What the index cannot decide (`where`) is decided by the item itself, on the events found.
+The older part of the index is in the file, the newer part in memory (`recent.py`). An item is looked
+up by its rarest tag, one range per type, and each hit is checked for the other tags. What the index
+cannot decide (`where`) is decided by the item itself, on the events found.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from ...query import Query, QueryItem
 from .. import Page, Span
 from .connection import Connection
 from .names import EVERY_EVENT, Find, Names
+from .recent import Recent, Segment
 from .statements import sql
 
 CANDIDATES = 500
 
-_HEAD = sql("head")
+_MARKS = sql("marks")
 _AT = sql("events_at")
 _TYPES_OF_TAG = sql("types_of_tag")
 _COUNT = sql("seek_count")
@@ -47,30 +49,50 @@ class Range(msgspec.Struct, frozen=True):
         return Range(self.after, last - 1, True) if self.backwards else Range(last, self.until)
 
 
-class Search:
-    """Looks things up through one connection."""
+class Wanted(msgspec.Struct, frozen=True):
+    """A query item in numbers. `types` is None if any will do; an item without tags has the one of every event."""
 
-    def __init__(self, connection: Connection, names: Names, find: Find | None = None) -> None:
+    item: QueryItem
+    tags: list[int]
+    types: list[int] | None
+    excluded: list[int]
+
+    def recent_types(self, segment: Segment) -> list[int]:
+        """The types to look for in a segment."""
+        if self.types is not None:
+            return self.types
+        return [type_ for type_ in segment.types(self.tags[0]) if type_ not in self.excluded]
+
+
+class Search:
+    """Looks things up through one connection, in the state of the log that `look` saw."""
+
+    def __init__(
+        self, connection: Connection, names: Names, recent: Recent, find: Find | None = None
+    ) -> None:
         self.connection = connection
         self._execute = connection.execute
         self._names = names
+        self._recent = recent
         self._find: Find = find or self._find_committed
+        self.head = 0
+        self.recorded_at = 0
+        self.indexed_to = 0
+        self.segments: tuple[Segment, ...] = ()
+
+    def look(self) -> None:
+        """See the present state of the log; call it in a transaction, before anything else."""
+        rows = self._execute(_MARKS, ())
+        self.head, self.recorded_at, self.indexed_to = rows[0] if rows else (0, 0, 0)
+        self.segments = self._recent.covering(self.connection, self.indexed_to, self.head)
 
     def _find_committed(self, text: str) -> int | None:
         return self._names.find(self.connection, text)
 
-    def head(self) -> tuple[int, int]:
-        """The head and its time; (0, 0) in an empty log."""
-        rows = self._execute(_HEAD, ())
-        return rows[0] if rows else (0, 0)
-
     def page(self, query: Query, span: Span, size: int) -> Page:
-        """See `Engine.read_page`; call inside a snapshot."""
-        head, _ = self.head()
-        if span.until is not None:
-            head = min(head, span.until)
-        within = Range(span.after, head, span.backwards)
-        candidates = self.candidates(query, within, size)
+        """See `Engine.read_page`."""
+        head = self.head if span.until is None else min(self.head, span.until)
+        candidates = self.candidates(query, Range(span.after, head, span.backwards), size)
         if len(candidates) < size:
             rest = None
         else:
@@ -80,8 +102,7 @@ class Search:
     def candidates(self, query: Query, within: Range, size: int) -> list[SequencedEvent]:
         """The first events of the range that match, `where` aside."""
         if query.is_all:
-            rows = self._execute(_EVENTS[within.backwards], (within.after, within.until, size))
-            return events_of(rows)
+            return events_of(self._execute(_EVENTS[within.backwards], (within.after, within.until, size)))
         return self.events_at(self.positions(query, within, size), backwards=within.backwards)
 
     def events_at(self, positions: Sequence[int], *, backwards: bool = False) -> list[SequencedEvent]:
@@ -93,90 +114,121 @@ class Search:
             rows.reverse()
         return events_of(rows)
 
-    def first(self, items: Iterable[QueryItem], after: int, until: int) -> int | None:
-        """The first position in the range whose event matches one of the items."""
-        if after >= until:
-            return None
-        found: list[int | None] = []
+    def first(self, query: Query, after: int) -> int | None:
+        """The first position after `after` whose event matches."""
+        first: int | None = None
         seeks: list[list[int]] = []
-        for item in items:
-            simple = self._seeks(item)
-            if simple is None:
-                found.append(self._first_of_item(item, after, until))
+        for item in query.items:
+            wanted = self._wanted(item)
+            if wanted is None:
+                continue
+            if item.where is None and len(wanted.tags) == 1 and (item.types or item.index_tags()):
+                found = self._first_recent(wanted, after)
+                seeks += self._seeks(wanted, wanted.tags[0]) if after < self.indexed_to else ()
             else:
-                seeks += simple
+                found = self._first_candidate(wanted, after)
+            first = _earlier(first, found)
         if seeks:
-            found.append(self._execute(_FIRST, (str(seeks), after, until))[0][0])
-        return min((position for position in found if position is not None), default=None)
+            first = _earlier(first, self._execute(_FIRST, (str(seeks), after, self.indexed_to))[0][0])
+        return first
 
-    def _seeks(self, item: QueryItem) -> list[list[int]] | None:
-        """The ranges of the index that are just the item's events, if it is that simple."""
-        tags = item.index_tags()
-        if len(tags) > 1 or item.where is not None or not (tags or item.types):
-            return None
-        tag = self._find(tags[0]) if tags else EVERY_EVENT
-        return [] if tag is None else [[tag, type_] for type_ in self._types(item, tag)]
-
-    def count(self, query: Query, head: int) -> int:
+    def count(self, query: Query) -> int:
         """How many events match."""
         if query.is_all:
-            return head
-        needs_events = any(item.where is not None for item in query.items)
-        pages = self._pages(lambda within: self.positions(query, within, CANDIDATES * 20), Range(0, head))
-        if not needs_events:
-            return sum(map(len, pages))
-        return sum(len(_filtered(query, self.events_at(page))) for page in pages)
+            return self.head
+        if any(item.where is not None for item in query.items):
+            return sum(1 for _ in self.matching(query))
+        return sum(map(len, self._pages(lambda within: self.positions(query, within, CANDIDATES * 20))))
 
-    def all_matching(self, query: Query, head: int) -> list[SequencedEvent]:
+    def matching(self, query: Query) -> Iterator[SequencedEvent]:
         """Every event that matches."""
-        pages = self._pages(lambda within: self.positions(query, within, CANDIDATES * 20), Range(0, head))
-        return [event for page in pages for event in _filtered(query, self.events_at(page))]
+        for page in self._pages(lambda within: self.positions(query, within, CANDIDATES * 20)):
+            yield from _filtered(query, self.events_at(page))
 
-    def types(self) -> list[int]:
+    def last_of_type(self, type_: int) -> int | None:
+        """The last position of a type."""
+        within = Range(0, self.head, backwards=True)
+        found = self._item_positions(Wanted(QueryItem(), [EVERY_EVENT], [type_], []), within, 1)
+        return found[0] if found else None
+
+    def types(self) -> set[int]:
         """The types of the log."""
-        return [type_ for (type_,) in self._execute(_TYPES_OF_TAG, (EVERY_EVENT,))]
+        recent = (type_ for segment in self.segments for type_ in segment.types(EVERY_EVENT))
+        return {*self._types_in_file(EVERY_EVENT), *recent}
 
-    def _first_of_item(self, item: QueryItem, after: int, until: int) -> int | None:
-        if item.is_all:
-            return after + 1
+    def recent_tags(self) -> set[int]:
+        """The tags of events that the file's index does not have yet."""
+        return {
+            tag
+            for segment in self.segments
+            for tag in segment.tags()
+            if segment.first(tag, segment.types(tag), self.indexed_to, self.head)
+        }
+
+    def _wanted(self, item: QueryItem) -> Wanted | None:
+        """The item in numbers; None if it has a name that the log does not know, so no event matches."""
+        tags = [self._find(tag) for tag in item.index_tags()]
+        known = [number for number in map(self._find, item.types) if number is not None]
+        if None in tags or (item.types and not known):
+            return None
+        excluded = [number for number in map(self._find, item.exclude_types) if number is not None]
+        return Wanted(item, tags or [EVERY_EVENT], known if item.types else None, excluded)  # type: ignore[arg-type]
+
+    def _first_recent(self, wanted: Wanted, after: int) -> int | None:
+        for segment in self.segments:
+            if segment.head > after:
+                types = wanted.recent_types(segment)
+                found = segment.first(wanted.tags[0], types, max(after, self.indexed_to), self.head)
+                if found is not None:
+                    return found
+        return None
+
+    def _first_candidate(self, wanted: Wanted, after: int) -> int | None:
+        item, within = wanted.item, Range(after, self.head)
         if item.where is None:
-            found = self._item_positions(item, Range(after, until), 1)
+            found = self._item_positions(wanted, within, 1)
             return found[0] if found else None
-        pages = self._pages(
-            lambda within: self._item_positions(item, within, CANDIDATES), Range(after, until)
-        )
-        for page in pages:
+        for page in self._pages(lambda rest: self._item_positions(wanted, rest, CANDIDATES), within):
             for event in self.events_at(page):
                 if item.matches(event):
                     return event.position
         return None
 
-    @staticmethod
-    def _pages(find: Callable[[Range], list[int]], within: Range) -> Iterator[list[int]]:
-        while page := find(within):
+    def _pages(self, find: Callable[[Range], list[int]], within: Range | None = None) -> Iterator[list[int]]:
+        rest = within or Range(0, self.head)
+        while page := find(rest):
             yield page
-            within = within.beyond(page[-1])
+            rest = rest.beyond(page[-1])
 
     def positions(self, query: Query, within: Range, size: int) -> list[int]:
         """The first positions of the range that match, `where` aside."""
-        if len(query.items) == 1:
-            return self._item_positions(query.items[0], within, size)
+        wanted = [number for number in map(self._wanted, query.items) if number is not None]
+        if len(wanted) == 1:
+            return self._item_positions(wanted[0], within, size)
         found: set[int] = set()
-        for item in query.items:
-            found.update(self._item_positions(item, within, size))
+        for one in wanted:
+            found.update(self._item_positions(one, within, size))
         return sorted(found, reverse=within.backwards)[:size]
 
-    def _item_positions(self, item: QueryItem, within: Range, size: int) -> list[int]:
-        tags = self._numbers(item.index_tags())
-        if tags is None or within.after >= within.until:
+    def _item_positions(self, wanted: Wanted, within: Range, size: int) -> list[int]:
+        if wanted.types is None and wanted.tags == [EVERY_EVENT]:
+            return self._scan(wanted.item, within, size)
+        parts = (self._older_positions, self._newer_positions)
+        found: list[int] = []
+        for part in reversed(parts) if within.backwards else parts:
+            if len(found) < size:
+                found += part(wanted, within, size - len(found))
+        return found
+
+    def _older_positions(self, wanted: Wanted, within: Range, size: int) -> list[int]:
+        """Those that the file's index has."""
+        until = min(within.until, self.indexed_to)
+        if within.after >= until:
             return []
-        if not tags and not item.types:
-            return self._scan(item, within, size)
-        tag = self._lead(item, tags, within)
-        seeks = [[tag, type_] for type_ in self._types(item, tag)]
-        parameters = (str(seeks), within.after, within.until, size)
-        if len(tags) > 1:
-            others = [other for other in tags if other != tag]
+        tag = self._rarest(wanted, within.after, until) if len(wanted.tags) > 1 else wanted.tags[0]
+        parameters = (str(self._seeks(wanted, tag)), within.after, until, size)
+        if len(wanted.tags) > 1:
+            others = [other for other in wanted.tags if other != tag]
             rows = self._execute(_SEEKS_ALL[within.backwards], (*parameters, str(others)))
         else:
             rows = self._execute(_SEEKS[within.backwards], parameters)
@@ -185,58 +237,56 @@ class Search:
             found.sort(reverse=within.backwards)
         return found[:size]
 
-    def _lead(self, item: QueryItem, tags: list[int], within: Range) -> int:
-        """The tag to look up by."""
-        if len(tags) > 1:
-            return self._rarest(item, tags, within)
-        return tags[0] if tags else EVERY_EVENT
+    def _newer_positions(self, wanted: Wanted, within: Range, size: int) -> list[int]:
+        """Those that are in memory."""
+        after = max(within.after, self.indexed_to)
+        found: list[int] = []
+        for segment in self.segments if after < within.until else ():
+            found += segment.positions(wanted.tags, wanted.recent_types(segment), after, within.until)
+        return found[: -size - 1 : -1] if within.backwards else found[:size]
 
     def _scan(self, item: QueryItem, within: Range, size: int) -> list[int]:
+        if item.is_all:
+            positions = range(within.after + 1, within.until + 1)
+            return list(reversed(positions[-size:]) if within.backwards else positions[:size])
         excluded = msgspec.json.encode([*item.exclude_types, RETAGGED]).decode()
         rows = self._execute(_SCAN[within.backwards], (within.after, within.until, excluded, size))
         return [position for (position,) in rows]
 
-    def _numbers(self, texts: Sequence[str]) -> list[int] | None:
-        """The numbers of all these names; None if one is unknown, then no event has it."""
-        numbers = []
-        for text in texts:
-            number = self._find(text)
-            if number is None:
-                return None
-            numbers.append(number)
-        return numbers
+    def _seeks(self, wanted: Wanted, tag: int) -> list[list[int]]:
+        """The ranges of the file's index under a tag."""
+        types = wanted.types
+        if types is None:
+            types = [type_ for type_ in self._types_in_file(tag) if type_ not in wanted.excluded]
+        return [[tag, type_] for type_ in types]
 
-    def _types(self, item: QueryItem, tag: int) -> list[int]:
-        """The types to look under: those asked for, or all that the tag has."""
-        if item.types:
-            return [number for number in map(self._find, item.types) if number is not None]
-        present = [type_ for (type_,) in self._execute(_TYPES_OF_TAG, (tag,))]
-        if item.exclude_types:
-            excluded = set(map(self._find, item.exclude_types))
-            present = [type_ for type_ in present if type_ not in excluded]
-        return present
+    def _types_in_file(self, tag: int) -> list[int]:
+        return [type_ for (type_,) in self._execute(_TYPES_OF_TAG, (tag,))]
 
-    def _rarest(self, item: QueryItem, tags: list[int], within: Range) -> int:
+    def _rarest(self, wanted: Wanted, after: int, until: int) -> int:
         """The tag with the fewest entries, at a cost that depends on those few only."""
-        types = {tag: self._types(item, tag) for tag in tags}
+        seeks = {tag: self._seeks(wanted, tag) for tag in wanted.tags}
         limit = 16
         while True:
-            counts = {tag: self._count(tag, types[tag], within, limit) for tag in tags}
-            rarest = min(tags, key=counts.__getitem__)
-            if counts[rarest] < limit or within.until - within.after <= limit:
+            counts = {tag: self._count(seeks[tag], after, until, limit) for tag in wanted.tags}
+            rarest = min(wanted.tags, key=counts.__getitem__)
+            if counts[rarest] < limit or until - after <= limit:
                 return rarest
             limit *= 16
 
-    def _count(self, tag: int, types: list[int], within: Range, limit: int) -> int:
-        total = 0
-        for type_ in types:
-            total += self._execute(_COUNT, (tag, type_, within.after, within.until, limit))[0][0]
-        return total
+    def _count(self, seeks: list[list[int]], after: int, until: int, limit: int) -> int:
+        return sum(self._execute(_COUNT, (*seek, after, until, limit))[0][0] for seek in seeks)
 
 
-def events_of(rows: list[Any]) -> list[SequencedEvent]:
+def events_of(rows: Iterable[Any]) -> list[SequencedEvent]:
     """The events of rows with all columns, which are an event's fields in order."""
     return list(starmap(SequencedEvent, rows))
+
+
+def _earlier(left: int | None, right: int | None) -> int | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return min(left, right)
 
 
 def _filtered(query: Query, events: list[SequencedEvent]) -> list[SequencedEvent]:

@@ -9,20 +9,18 @@ import apsw
 from ...append import AppendCondition, AppendRequest, AppendResult
 from ...errors import AppendConditionFailed, EventIdConflict, StrandlineError
 from ...event import Event, SequencedEvent, encode_metadata, encode_sorted, join_tags
-from ...names import RETAGGED, index_tags
+from ...names import RESERVED, RETAGGED, index_tags
 from ...query import Query
 from ...retag import Change, Retag, changes_of, meaning_changed, plan, retag_events
 from .. import Outcome, Work
 from ..rules import Time, is_repeat, position_beyond_head, record_status, retag_hint
-from .checkpoints import Checkpoints
 from .conditions import NOT_AUDITABLE, NOT_RECORDED, Shape, pack
 from .connection import Connection
-from .names import EVERY_EVENT, Interning, Names
-from .pending import Pending
+from .names import Interning, Names
+from .pending import PendingEvents, Settling
+from .recent import Recent, Segment
 from .search import Range, Search, events_of
 from .statements import sql
-
-CATCH_UP_EVENTS = 1_000
 
 _BEGIN = "begin immediate"
 _POSITION_BY_ID = sql("position_by_id")
@@ -30,8 +28,8 @@ _POSITION_BY_IDS = sql("position_by_ids")
 _APPEND_HOLDING = sql("append_holding")
 _EVENTS_APPENDED = sql("events_appended")
 _POSTING_INSERT = sql("posting_insert")
+_LAST_APPEND = sql("last_append")
 _POSTING_DELETE = sql("posting_delete")
-_LAST_OF_TYPE = sql("last_of_type")
 _SHAPE_BY_TEXT = sql("shape_by_text")
 _SHAPE_INSERT = sql("shape_insert")
 _RETAG_EVENT = sql("retag_event")
@@ -42,31 +40,34 @@ _COUNT_REFUSED = sql("count_refused")
 class Writer:
     """Writes batches through one connection. One thread at a time."""
 
-    def __init__(self, connection: Connection, names: Names, time: Time, *, record_conditions: bool) -> None:
+    def __init__(
+        self, connection: Connection, names: Names, recent: Recent, time: Time, *, record_conditions: bool
+    ) -> None:
         self._connection = connection
         self._execute = connection.execute
         self._interning = Interning(names, connection)
-        self._search = Search(connection, names, self._interning.find)
-        self._checkpoints = Checkpoints()
-        self._pending = Pending(connection)
+        self._recent = recent
+        self._search = Search(connection, names, recent, self._interning.find)
+        self._pending = PendingEvents(connection)
+        self._settling = Settling(connection)
         self._time = time
         self._record_conditions = record_conditions
         self._shapes: dict[Shape, int] = {}
         self._refused = 0
         # What the last commit left; the fields below belong to the transaction that is open.
         self._committed_head = 0
-        self._head = 0
-        self._recorded_at = 0
+        self._appends = 0
         self._last_retag = 0
+        self._new = Segment(0)
+        self._new_entries = 0
         self._new_shapes: dict[Shape, int] = {}
-        self._retagged = False
 
     def write(self, batch: Sequence[Work]) -> list[Outcome]:
         """One transaction for the whole batch; whatever fails, it leaves no trace."""
         try:
             self._begin()
             outcomes = [self._outcome(work) for work in batch]
-            if self._head > self._committed_head:
+            if self._search.head > self._committed_head:
                 self._commit()
             return outcomes
         finally:
@@ -85,49 +86,49 @@ class Writer:
 
     def _begin(self) -> None:
         self._connection.run(_BEGIN)
-        self._head, self._recorded_at = self._search.head()
-        if self._head != self._committed_head:
+        search = self._search
+        search.look()
+        if search.head != self._committed_head:
             self._catch_up()
+        self._new = Segment(search.head)
+        search.segments = (*search.segments, self._new)
 
     def _catch_up(self) -> None:
-        """Another process wrote: learn its checkpoints, or forget all if that would take long."""
+        """Learn what another process wrote."""
+        head = self._search.head
         retagged = self._interning.find(RETAGGED)
-        self._last_retag = 0 if retagged is None else self._execute(_LAST_OF_TYPE, (retagged,))[0][0] or 0
-        ahead = self._head - self._committed_head
-        if not 0 < ahead <= CATCH_UP_EVENTS or self._last_retag > self._committed_head:
-            self._checkpoints.forget(self._head)
-        else:
-            within = Range(self._committed_head, self._head)
-            for event in self._search.candidates(Query.all(), within, ahead):
-                self._checkpoints.note(event.position, event)
-            self._checkpoints.committed(self._head)
-        self._committed_head = self._head
+        retag = None if retagged is None else self._search.last_of_type(retagged)
+        self._last_retag = retag or 0
+        self._appends = self._execute(_LAST_APPEND, (head,))[0][0] if head else 0
+        self._committed_head = head
 
     def _commit(self) -> None:
-        refused = self._refused
+        refused, search = self._refused, self._search
         self._pending.write()
+        self._settling.settle(search.segments[:-1], search.indexed_to, self._new_entries)
         self.count_refused()
         try:
             self._connection.run("commit")
         except BaseException:
             self._refused = refused
+            self._settling.start_again()
             raise
         self._interning.committed()
         self._shapes.update(self._new_shapes)
-        if self._retagged:
-            self._checkpoints.forget(self._head)
-        else:
-            self._checkpoints.committed(self._head)
+        self._recent.committed(self._new)
         # Last, so that whatever interrupts this, the next transaction catches up on what it missed.
-        self._committed_head = self._head
+        self._committed_head = search.head
 
     def _end(self) -> None:
-        self._connection.roll_back()
+        if self._connection.in_transaction:
+            self._connection.roll_back()
+            if self._search.head != self._committed_head:  # what was counted is not in the log
+                self._settling.start_again()
+                self._committed_head = -1
         self._pending.clear()
         self._interning.rolled_back()
-        self._checkpoints.rolled_back()
         self._new_shapes.clear()
-        self._retagged = False
+        self._new_entries = 0
 
     def _outcome(self, work: Work) -> Outcome:
         try:
@@ -142,7 +143,7 @@ class Writer:
             return repeated
         if request.unless_exists is not None:
             self._pending.write()
-            found = self._search.first(request.unless_exists.items, 0, self._head)
+            found = self._search.first(request.unless_exists, 0)
             if found is not None:
                 return self._result_holding(found)
         for part in () if request.condition is None else request.condition.parts:
@@ -170,15 +171,18 @@ class Writer:
         return self._execute(_POSITION_BY_IDS, (apsw.carray(tuple(ids)),))
 
     def _check(self, part: AppendCondition) -> None:
-        query, after = part.fail_if_events_match, part.after
-        if after >= self._head:
-            if after > self._head:
-                raise position_beyond_head(after, self._head)
+        query, after, head = part.fail_if_events_match, part.after, self._search.head
+        if after > head:
+            raise position_beyond_head(after, head)
+        if after == head:
             return
         retag = self._conflicting_retag(query, after) if self._last_retag > after else None
-        found = self._first(query, after)
+        if any(item.where is not None or not (item.types or item.index_tags()) for item in query.items):
+            self._pending.write()  # these are judged on the events themselves
+        found = self._search.first(query, after)
         if found is None and retag is None:
             return
+        self._pending.write()
         if retag is not None and (found is None or retag[0] <= found):
             found, hint = retag[0], retag_hint(retag[1])
         else:
@@ -186,20 +190,12 @@ class Writer:
         (conflict,) = self._search.events_at([found])  # type: ignore[list-item]
         raise AppendConditionFailed(conflict=conflict, query=query, after=after, hint=hint)
 
-    def _first(self, query: Query, after: int) -> int | None:
-        """The first event after `after` that matches; the index is asked only if need be."""
-        items = query.items
-        if not self._checkpoints.rule_out_new(query):
-            self._pending.write()
-        elif not self._retagged:
-            items = self._checkpoints.undecided(query, after)
-        return self._search.first(items, after, self._head) if items else None
-
     def _conflicting_retag(self, query: Query, after: int) -> tuple[int, int] | None:
         """The first retag that changed what the query means, and a position it retagged.
 
         Goes back from the newest retag, whose new tags are the present ones, undoing each.
         """
+        self._pending.write()
         conflict = None
         tags: dict[int, tuple[str, ...]] = {}
         for retag in reversed(self._retags_after(after)):
@@ -220,30 +216,34 @@ class Writer:
 
     def _retags_after(self, after: int) -> list[SequencedEvent]:
         query = Query.types(RETAGGED)
-        return self._search.candidates(query, Range(after, self._head), self._head)
+        return self._search.candidates(query, Range(after, self._search.head), self._search.head)
 
     def _insert(self, events: Sequence[Event], guard: AppendCondition | None) -> AppendResult:
-        recorded_at = self._recorded_at = self._time.now(self._recorded_at)
-        first = self._head + 1
-        pending, intern = self._pending, self._interning.intern
+        search, pending, intern = self._search, self._pending, self._interning.intern
+        recorded_at = search.recorded_at = self._time.now(search.recorded_at)
+        first = search.head + 1
+        self._appends += 1
+        shape, arguments = self._recorded(guard, first)
+        about_append: tuple[int | None, int | None, int | None, str | None] = (
+            self._appends,
+            None if len(events) == 1 else len(events),
+            shape,
+            arguments,
+        )
         for position, event in enumerate(events, first):
-            type_ = intern(event.type)
-            pending.events.append(
+            tags = [intern(tag) for tag in index_tags(event.tags, event.stream, event.subject)]
+            self._new.add(position, intern(event.type), tags)
+            self._new_entries += 1 + len(tags)
+            pending.ids.add(event.raw_id)
+            pending.rows.append(
                 (
                     position, event.type, event.data, join_tags(event.tags), event.stream, event.subject,
-                    event.raw_id, encode_metadata(event.metadata), recorded_at,
+                    event.raw_id, encode_metadata(event.metadata), recorded_at, *about_append,
                 )
             )  # fmt: skip
-            pending.postings.append((EVERY_EVENT, type_, position))
-            tags = index_tags(event.tags, event.stream, event.subject)
-            pending.postings += [(intern(tag), type_, position) for tag in tags]
-            pending.ids.add(event.raw_id)
-            self._checkpoints.note(position, event)
-        last = first + len(events) - 1
-        shape, arguments = self._recorded(guard, first)
-        pending.appends.append((first, None if first == last else last, shape, arguments))
-        self._head = last
-        return AppendResult(first, last, len(events))
+            about_append = (None, first - position - 1, None, None)
+        search.head = first + len(events) - 1
+        return AppendResult(first, search.head, len(events))
 
     def _recorded(self, guard: AppendCondition | None, first: int) -> tuple[int | None, str | None]:
         match record_status(guard, record_conditions=self._record_conditions):
@@ -262,22 +262,23 @@ class Writer:
         return known
 
     def _retag(self, retag: Retag) -> AppendResult:
+        search = self._search
         self._pending.write()
         changes = list(plan(retag, self._targets(retag)))
         if not changes:
-            return AppendResult(self._head, self._head, 0)
+            return AppendResult(search.head, search.head, 0)
+        search.indexed_to = self._settling.settle_all(search.segments, search.indexed_to)
         for event, change, tags in changes:
             self._retag_event(event, change, tags)
         result = self._insert(retag_events([change for _, change, _ in changes]), None)
-        self._last_retag, self._retagged = result.last, True
+        self._last_retag = result.last
         return result
 
     def _targets(self, retag: Retag) -> list[SequencedEvent]:
         if isinstance(retag.target, Query):
-            found = self._search.all_matching(retag.target, self._head)
-            return [event for event in found if not event.type.startswith("$")]
-        found = self._search.events_at(retag.target)
-        events = {event.position: event for event in found}
+            found = self._search.matching(retag.target)
+            return [event for event in found if not event.type.startswith(RESERVED)]
+        events = {event.position: event for event in self._search.events_at(retag.target)}
         return [retag.checked(position, events.get(position)) for position in retag.target]
 
     def _retag_event(self, event: SequencedEvent, change: Change, tags: tuple[str, ...]) -> None:

@@ -1,6 +1,6 @@
--- Recorded appends in order, with the time of their first event.
-select a.first, coalesce(a.last, a.first), a.shape, a.arguments, e.recorded_at
-from append a join event e on e.position = a.first
-where a.first > ?1
-order by a.first
+-- Recorded appends in order.
+select position, position + coalesce(span, 1) - 1, shape, arguments, recorded_at
+from event
+where position > ?1 and append is not null
+order by position
 limit ?2

@@ -1,2 +1,2 @@
--- The head and its time; no row in an empty log.
-select position, recorded_at from event order by position desc limit 1
+-- The last position; no row in an empty log.
+select position from event order by position desc limit 1

@@ -3,7 +3,8 @@
 create table log (
     one integer primary key check (one = 1),
     uuid blob not null,
-    refused integer not null default 0
+    refused integer not null default 0,
+    indexed_to integer not null default 0 -- `posting` has every entry up to here, and perhaps some after it
 ) strict;
 insert into log (one, uuid) values (1, randomblob(16));
 
@@ -13,16 +14,22 @@ create table name (
 ) strict;
 insert into name (id, text) values (0, '');
 
+-- The first event of an append has the number of the append, how many events it has (null: one), and its condition:
+-- a shape (null: none) and the shape's arguments. The others have how far the first one is behind, as a negative span.
 create table event (
     position integer primary key,
     type text not null,
-    data blob not null,
     tags text not null, -- the present ones, joined by newlines
     stream text,
     subject text,
     id blob not null,
     metadata blob,
-    recorded_at integer not null -- microseconds since 1970
+    recorded_at integer not null, -- microseconds since 1970
+    append integer,
+    span integer,
+    shape integer,
+    arguments text,
+    data blob not null
 ) strict;
 create unique index event_by_id on event (id);
 
@@ -32,14 +39,6 @@ create table posting (
     position integer not null,
     primary key (tag, type, position)
 ) without rowid, strict;
-
--- One row per append; `last` is null when it is `first`, `shape` is null when there was no condition.
-create table append (
-    first integer primary key,
-    last integer,
-    shape integer,
-    arguments text
-) strict;
 
 -- Conditions of one shape differ only in tags and positions, which are the arguments of an append.
 create table shape (

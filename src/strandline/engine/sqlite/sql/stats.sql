@@ -1,8 +1,7 @@
--- Figures for people; the tags are those that an event carries now.
+-- Figures for people; the tags are those that an event carries now, found in the index or in the list ?1.
 select
   (select uuid from log),
   (select refused from log),
-  (select count(*) from append),
   (select count(*) from name where text not like '$%' and id > 0
-     and exists (select 1 from posting where tag = name.id)),
+     and (exists (select 1 from posting where tag = name.id) or id in (select value from json_each(?1)))),
   (select page_count * page_size from pragma_page_count(), pragma_page_size())
