@@ -13,7 +13,7 @@ import strandline
 from strandline import AppendCondition, Event, Query, QueryItem
 from strandline.engine.sqlite.statements import sql
 
-SEEKS = "[[1, 2], [3, 4]]"
+SEEKS = apsw.carray(array("q", [1 << 31 | 2, 3 << 31 | 4]))
 SCANS_A_TABLE = re.compile(r"SCAN (event|posting|append|name|e|a|p|q)\b")
 
 LOOK_UPS = {
@@ -33,10 +33,11 @@ LOOK_UPS = {
     "recorded_at": (5,),
     "scan_backward": (0, 100, "[]", 10),
     "scan_forward": (0, 100, "[]", 10),
-    "seek_count": (1, 2, 0, 100, 16),
+    "seek_count": (1 << 31 | 2, 0, 100, 16),
     "seek_first": (SEEKS, 0, 100),
-    "seeks_all_tags_backward": (SEEKS, 0, 100, 10, "[5]"),
-    "seeks_all_tags_forward": (SEEKS, 0, 100, 10, "[5]"),
+    "seeks_all_tags_backward": (SEEKS, 0, 100, 10, apsw.carray(array("q", [5]))),
+    "seeks_all_tags_forward": (SEEKS, 0, 100, 10, apsw.carray(array("q", [5]))),
+    "seeks_few": (SEEKS, 0, 100, 10),
     "seeks_backward": (SEEKS, 0, 100, 10),
     "seeks_forward": (SEEKS, 0, 100, 10),
     "shape_by_id": (1,),

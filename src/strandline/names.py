@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .errors import InvalidInput
 
@@ -45,8 +45,10 @@ def check_own_name(value: object, kind: str, error: type[InvalidInput]) -> str:
     return name
 
 
-def name_list(values: object, kind: str, error: type[InvalidInput]) -> list[object]:
-    """Return `values` as a list; a lone string is refused, it would be taken letter by letter."""
+def name_list(values: object, kind: str, error: type[InvalidInput]) -> Sequence[object]:
+    """Return `values` as a sequence; a lone string is refused, it would be taken letter by letter."""
+    if isinstance(values, (list, tuple)):
+        return values
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise error(
             f"{kind}s are a list, not {type(values).__name__}: {values!r:.80}",

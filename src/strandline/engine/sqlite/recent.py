@@ -82,11 +82,15 @@ class Segment:
         """The positions with all the tags and one of the types in `(after, until]`, ascending."""
         found: list[int] = []
         for type_ in types:
-            lists = [self._positions.get(tag, {}).get(type_, []) for tag in tags]
-            rarest = min(lists, key=len)
-            others = [positions for positions in lists if positions is not rarest]
+            lists = [self._positions.get(tag, {}).get(type_) for tag in tags]
+            rarest = lists[0] if len(lists) == 1 else min(lists, key=lambda positions: len(positions or ()))
+            if not rarest or rarest[-1] <= after:
+                continue
             within = rarest[bisect_right(rarest, after) : bisect_right(rarest, until)]
-            found += [p for p in within if all(_has(positions, p) for positions in others)]
+            for other in lists:
+                if other is not rarest:
+                    within = [position for position in within if _has(other or [], position)]
+            found += within
         if len(types) > 1:
             found.sort()
         return found

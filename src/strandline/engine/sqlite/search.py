@@ -25,12 +25,14 @@ from .recent import Recent, Segment
 from .statements import sql
 
 CANDIDATES = 500
+MAX_TYPE_LISTS = 1_000
 
 _MARKS = sql("marks")
 _AT = sql("events_at")
 _TYPES_OF_TAG = sql("types_of_tag")
 _COUNT = sql("seek_count")
 _FIRST = sql("seek_first")
+_SEEKS_FEW = sql("seeks_few")
 _EVENTS, _SEEKS, _SEEKS_ALL, _SCAN = (
     (sql(f"{name}_forward"), sql(f"{name}_backward"))
     for name in ("events", "seeks", "seeks_all_tags", "scan")
@@ -57,6 +59,16 @@ class Wanted(msgspec.Struct, frozen=True):
     types: list[int] | None
     excluded: list[int]
 
+    @property
+    def is_scan(self) -> bool:
+        """Whether the index cannot help: any event may match."""
+        return self.types is None and self.tags == [EVERY_EVENT]
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether ranges of the index under one tag are just the item's events, `where` aside."""
+        return len(self.tags) == 1 and not self.is_scan
+
     def recent_types(self, segment: Segment) -> list[int]:
         """The types to look for in a segment."""
         if self.types is not None:
@@ -75,6 +87,7 @@ class Search:
         self._names = names
         self._recent = recent
         self._find: Find = find or self._find_committed
+        self._type_numbers: dict[tuple[str, ...], list[int]] = {}
         self.head = 0
         self.recorded_at = 0
         self.indexed_to = 0
@@ -103,33 +116,28 @@ class Search:
         """The first events of the range that match, `where` aside."""
         if query.is_all:
             return events_of(self._execute(_EVENTS[within.backwards], (within.after, within.until, size)))
-        return self.events_at(self.positions(query, within, size), backwards=within.backwards)
+        return self.events_at(self.positions(query, within, size))
 
-    def events_at(self, positions: Sequence[int], *, backwards: bool = False) -> list[SequencedEvent]:
-        """The events at these positions, in order."""
-        if not positions:
-            return []
-        rows = self._execute(_AT, (apsw.carray(array("q", positions)),))
-        if backwards:
-            rows.reverse()
-        return events_of(rows)
+    def events_at(self, positions: Sequence[int]) -> list[SequencedEvent]:
+        """The events at these positions, in that order."""
+        return events_of(self._execute(_AT, (_array(positions),))) if positions else []
 
     def first(self, query: Query, after: int) -> int | None:
         """The first position after `after` whose event matches."""
         first: int | None = None
-        seeks: list[list[int]] = []
+        seeks: list[int] = []
         for item in query.items:
             wanted = self._wanted(item)
             if wanted is None:
                 continue
-            if item.where is None and len(wanted.tags) == 1 and (item.types or item.index_tags()):
+            if wanted.is_simple and item.where is None:
                 found = self._first_recent(wanted, after)
                 seeks += self._seeks(wanted, wanted.tags[0]) if after < self.indexed_to else ()
             else:
                 found = self._first_candidate(wanted, after)
             first = _earlier(first, found)
         if seeks:
-            first = _earlier(first, self._execute(_FIRST, (str(seeks), after, self.indexed_to))[0][0])
+            first = _earlier(first, self._execute(_FIRST, (_array(seeks), after, self.indexed_to))[0][0])
         return first
 
     def count(self, query: Query) -> int:
@@ -168,11 +176,20 @@ class Search:
     def _wanted(self, item: QueryItem) -> Wanted | None:
         """The item in numbers; None if it has a name that the log does not know, so no event matches."""
         tags = [self._find(tag) for tag in item.index_tags()]
-        known = [number for number in map(self._find, item.types) if number is not None]
-        if None in tags or (item.types and not known):
+        types = self._numbers(item.types) if item.types else None
+        if None in tags or types == []:
             return None
-        excluded = [number for number in map(self._find, item.exclude_types) if number is not None]
-        return Wanted(item, tags or [EVERY_EVENT], known if item.types else None, excluded)  # type: ignore[arg-type]
+        excluded = self._numbers(item.exclude_types) if item.exclude_types else []
+        return Wanted(item, tags or [EVERY_EVENT], types, excluded)  # type: ignore[arg-type]
+
+    def _numbers(self, types: tuple[str, ...]) -> list[int]:
+        """The numbers of those types that the log knows; kept once it knows all, they do not change then."""
+        known = self._type_numbers.get(types)
+        if known is None:
+            known = [number for number in map(self._find, types) if number is not None]
+            if len(known) == len(types) and len(self._type_numbers) < MAX_TYPE_LISTS:
+                self._type_numbers[types] = known
+        return known
 
     def _first_recent(self, wanted: Wanted, after: int) -> int | None:
         for segment in self.segments:
@@ -202,16 +219,22 @@ class Search:
 
     def positions(self, query: Query, within: Range, size: int) -> list[int]:
         """The first positions of the range that match, `where` aside."""
-        wanted = [number for number in map(self._wanted, query.items) if number is not None]
-        if len(wanted) == 1:
-            return self._item_positions(wanted[0], within, size)
         found: set[int] = set()
-        for one in wanted:
-            found.update(self._item_positions(one, within, size))
+        seeks: list[int] = []
+        for wanted in map(self._wanted, query.items):
+            if wanted is None:
+                continue
+            if wanted.is_simple:
+                seeks += self._seeks(wanted, wanted.tags[0]) if within.after < self.indexed_to else ()
+                found.update(self._newer_positions(wanted, within, size))
+            else:
+                found.update(self._item_positions(wanted, within, size))
+        if seeks:
+            found.update(self._seek(seeks, within, size))
         return sorted(found, reverse=within.backwards)[:size]
 
     def _item_positions(self, wanted: Wanted, within: Range, size: int) -> list[int]:
-        if wanted.types is None and wanted.tags == [EVERY_EVENT]:
+        if wanted.is_scan:
             return self._scan(wanted.item, within, size)
         parts = (self._older_positions, self._newer_positions)
         found: list[int] = []
@@ -225,17 +248,26 @@ class Search:
         until = min(within.until, self.indexed_to)
         if within.after >= until:
             return []
-        tag = self._rarest(wanted, within.after, until) if len(wanted.tags) > 1 else wanted.tags[0]
-        parameters = (str(self._seeks(wanted, tag)), within.after, until, size)
-        if len(wanted.tags) > 1:
-            others = [other for other in wanted.tags if other != tag]
-            rows = self._execute(_SEEKS_ALL[within.backwards], (*parameters, str(others)))
-        else:
-            rows = self._execute(_SEEKS[within.backwards], parameters)
-        found = [position for (text,) in rows if text for position in map(int, text.split(","))]
-        if len(rows) > 1:
-            found.sort(reverse=within.backwards)
-        return found[:size]
+        if len(wanted.tags) == 1:
+            return self._seek(self._seeks(wanted, wanted.tags[0]), within, size)
+        tag = self._rarest(wanted, within.after, until)
+        seeks = self._seeks(wanted, tag)
+        if not seeks:
+            return []
+        others = [other for other in wanted.tags if other != tag]
+        parameters = (_array(seeks), within.after, until, size, _array(others))
+        return _joined(self._execute(_SEEKS_ALL[within.backwards], parameters), within, size)
+
+    def _seek(self, seeks: list[int], within: Range, size: int) -> list[int]:
+        """The first positions of the range that the file's index has under any of the seeks."""
+        until = min(within.until, self.indexed_to)
+        if not seeks or within.after >= until:
+            return []
+        rows = self._execute(_SEEKS_FEW, (_array(seeks), within.after, until, size + 1))
+        if len(rows) <= size:
+            return sorted((position for (position,) in rows), reverse=within.backwards)
+        parameters = (_array(seeks), within.after, until, size)
+        return _joined(self._execute(_SEEKS[within.backwards], parameters), within, size)
 
     def _newer_positions(self, wanted: Wanted, within: Range, size: int) -> list[int]:
         """Those that are in memory."""
@@ -253,12 +285,12 @@ class Search:
         rows = self._execute(_SCAN[within.backwards], (within.after, within.until, excluded, size))
         return [position for (position,) in rows]
 
-    def _seeks(self, wanted: Wanted, tag: int) -> list[list[int]]:
-        """The ranges of the file's index under a tag."""
+    def _seeks(self, wanted: Wanted, tag: int) -> list[int]:
+        """The ranges of the file's index under a tag, as numbers: tag and type in one."""
         types = wanted.types
         if types is None:
             types = [type_ for type_ in self._types_in_file(tag) if type_ not in wanted.excluded]
-        return [[tag, type_] for type_ in types]
+        return [tag << 31 | type_ for type_ in types]
 
     def _types_in_file(self, tag: int) -> list[int]:
         return [type_ for (type_,) in self._execute(_TYPES_OF_TAG, (tag,))]
@@ -274,13 +306,25 @@ class Search:
                 return rarest
             limit *= 16
 
-    def _count(self, seeks: list[list[int]], after: int, until: int, limit: int) -> int:
-        return sum(self._execute(_COUNT, (*seek, after, until, limit))[0][0] for seek in seeks)
+    def _count(self, seeks: list[int], after: int, until: int, limit: int) -> int:
+        return sum(self._execute(_COUNT, (seek, after, until, limit))[0][0] for seek in seeks)
 
 
 def events_of(rows: Iterable[Any]) -> list[SequencedEvent]:
     """The events of rows with all columns, which are an event's fields in order."""
     return list(starmap(SequencedEvent, rows))
+
+
+def _array(numbers: Sequence[int]) -> Any:
+    return apsw.carray(array("q", numbers))
+
+
+def _joined(rows: list[Any], within: Range, size: int) -> list[int]:
+    """The first positions of rows that hold them joined by commas."""
+    found = [position for (text,) in rows if text for position in map(int, text.split(","))]
+    if len(rows) > 1:
+        found.sort(reverse=within.backwards)
+    return found[:size]
 
 
 def _earlier(left: int | None, right: int | None) -> int | None:

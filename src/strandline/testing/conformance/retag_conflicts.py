@@ -101,6 +101,16 @@ class RetagConflicts:
         assert refusal(store, nothing_new(Query.tag("k:2"), 1)).conflict.position == 2
         assert refusal(store, nothing_new(Query.tag("k:2"), 2)).conflict.position == 3
 
+    def test_what_is_known_of_a_tag_is_forgotten_when_an_event_is_retagged_into_it(
+        self, store: EventStore
+    ) -> None:
+        store.append(happened("A", "k:2"))
+        store.append(happened("A", "k:1"))
+        store.append(happened("B"), nothing_new(Query.tag("k:2"), 1))
+        store.retag([2], replace={"k": ["2"]})
+        assert refusal(store, nothing_new(Query.tag("k:2"), 1)).conflict.position == 2
+        assert refusal(store, nothing_new(Query.tag("k:2"), 2)).conflict.position == 4
+
     def test_an_event_that_came_and_left_the_query_unseen_conflicts_by_its_retag(
         self, store: EventStore
     ) -> None:

@@ -1,5 +1,3 @@
--- The events at given positions (an array of numbers), in order.
+-- The events at given positions (an array of numbers), in the order of the array.
 select position, type, data, tags, stream, subject, id, metadata, recorded_at
-from event
-where position in (select value from carray(?1))
-order by position
+from carray(?1) wanted cross join event on position = wanted.value

@@ -1,10 +1,10 @@
--- Like seeks_forward, for events that also carry every tag of the JSON list ?5: one look-up each.
+-- Like seeks_forward, for events that also carry every tag of the array ?5: one look-up each.
 select (
   select group_concat(position) from (
     select p.position from posting p
-    where p.tag = seek.value ->> 0 and p.type = seek.value ->> 1 and p.position > ?2 and p.position <= ?3
+    where p.tag = seek.value >> 31 and p.type = seek.value & 2147483647 and p.position > ?2 and p.position <= ?3
       and not exists (
-        select 1 from json_each(?5) other
+        select 1 from carray(?5) other
         where not exists (
           select 1 from posting q where q.tag = other.value and q.type = p.type and q.position = p.position
         )
@@ -13,4 +13,4 @@ select (
     limit ?4
   )
 )
-from json_each(?1) seek
+from carray(?1) seek

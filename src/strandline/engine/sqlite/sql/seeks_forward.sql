@@ -1,10 +1,10 @@
--- Positions forward for each [tag, type] of a JSON list: a row per seek, its positions joined by commas.
+-- Positions forward for each seek of an array (tag * 2^31 + type): a row per seek, its positions joined by commas.
 select (
   select group_concat(position) from (
     select position from posting
-    where tag = seek.value ->> 0 and type = seek.value ->> 1 and position > ?2 and position <= ?3
+    where tag = seek.value >> 31 and type = seek.value & 2147483647 and position > ?2 and position <= ?3
     order by position
     limit ?4
   )
 )
-from json_each(?1) seek
+from carray(?1) seek
