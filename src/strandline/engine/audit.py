@@ -80,7 +80,7 @@ def _violation(engine: Engine, history: History, part: AppendCondition, head: in
         event = history.event(position)
         if query.matches(event, history.tags(event, head)):
             return position
-    for retag in _between(history.retags, after, head):
+    for retag in _between(history.retags, after, head) if after else ():  # `unless_exists` is recorded after 0
         for event in history.changed_by(retag):
             if meaning_changed(query, event, history.tags(event, retag - 1), history.tags(event, retag)):
                 return retag

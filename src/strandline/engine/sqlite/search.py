@@ -321,10 +321,8 @@ def _array(numbers: Sequence[int]) -> Any:
 
 def _joined(rows: list[Any], within: Range, size: int) -> list[int]:
     """The first positions of rows that hold them joined by commas."""
-    found = [position for (text,) in rows if text for position in map(int, text.split(","))]
-    if len(rows) > 1:
-        found.sort(reverse=within.backwards)
-    return found[:size]
+    found = {position for (text,) in rows if text for position in map(int, text.split(","))}
+    return sorted(found, reverse=within.backwards)[:size]
 
 
 def _earlier(left: int | None, right: int | None) -> int | None:

@@ -153,6 +153,22 @@ class Reading:
         assert sorted(seen) == list(range(2, 2 * PAGES + 1, 2))
         assert read.head == 2 * PAGES
 
+    @pytest.mark.parametrize("is_retagged", [False, True])
+    def test_an_event_that_several_items_match_counts_once_for_limits_and_pages(
+        self, store: EventStore, *, is_retagged: bool
+    ) -> None:
+        store.append([happened("A", "x", "y", n=n) for n in range(1_300)])
+        if is_retagged:  # an engine that indexes late has to have done it by then
+            store.retag([1], add=["z"])
+        query = Query.of(item("x"), item("y"), item(types=["A"]))
+        expected = list(range(1, 1_301))
+        assert positions(store.read(query)) == expected
+        assert positions(store.read(query, backwards=True)) == expected[::-1]
+        for limit in (1, 2, 3, 5, 499, 501, 1_299):
+            assert positions(store.read(query, limit=limit)) == expected[:limit]
+            assert positions(store.read(query, limit=limit, backwards=True)) == expected[::-1][:limit]
+        assert store.count(query) == 1_300
+
     def test_everything_written_comes_back(self, store: EventStore) -> None:
         event = Event(
             "Moved",

@@ -1,0 +1,148 @@
+"""Kills a writing process at random moments, again and again, and looks at what it left.
+
+`python tests/crash.py --kills 1000` for a long run; the tests do 30 kills.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import strandline
+from strandline import AppendConditionFailed, AppendRequest, Event, EventStore, Query
+from strandline.testing import violations
+
+WRITERS = 3
+# Mostly large appends: the longer a commit writes, the more kills meet one halfway.
+SIZES = (1, 2, 50, 300, 300)
+PADDING = "x" * 2_000
+KEYS = 5
+
+
+def write_for_ever(store: EventStore, writer: int, rng: random.Random) -> None:
+    """Append groups of events, of which all or none must survive; tell each that is acknowledged."""
+    while True:
+        group = str(rng.getrandbits(64))
+        size = rng.choice(SIZES)
+        events = [
+            Event(
+                "Written",
+                {"group": group, "size": size, "n": n, "padding": PADDING},
+                tags=[f"k:{rng.randrange(KEYS)}", "w"],
+            )
+            for n in range(size)
+        ]
+        chance = rng.random()
+        try:
+            if chance < 0.1:
+                store.retag(Query.tag(f"k:{rng.randrange(KEYS)}"), replace={"k": [str(rng.randrange(KEYS))]})
+                continue
+            if chance < 0.3:
+                results = store.append_many([AppendRequest(events), AppendRequest(Event("Alone", {}))])
+                assert not isinstance(results[0], Exception)
+                result = results[0]
+            else:
+                result = store.append(
+                    events, store.read(Query.tag(f"k:{rng.randrange(KEYS)}"), limit=1).condition
+                )
+        except AppendConditionFailed:
+            continue
+        told = json.dumps([group, result.first, result.last])
+        os.write(1, f"{told}\n".encode())
+
+
+def child(path: str, seed: int) -> None:
+    store = strandline.connect(path)
+    os.write(1, b"open\n")
+    threads = [
+        threading.Thread(target=write_for_ever, args=(store, writer, random.Random(f"{seed} {writer}")))
+        for writer in range(WRITERS)
+    ]
+    for thread in threads:
+        thread.start()
+
+
+class Victim:
+    """Kills writers of one file, and keeps what was acknowledged."""
+
+    def __init__(self, path: Path, seed: int = 1) -> None:
+        self.path = path
+        self.rng = random.Random(seed)
+        self.acknowledged: dict[str, tuple[int, int]] = {}
+        self.kills = 0
+
+    def kill_one(self) -> None:
+        """Start a writer and kill it: usually while it writes, sometimes while it starts."""
+        command = [
+            sys.executable,
+            __file__,
+            "--child",
+            str(self.path),
+            "--seed",
+            str(self.rng.getrandbits(32)),
+        ]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        if self.rng.random() < 0.8:
+            assert process.stdout.readline() == b"open\n", "the writer could not open the store"
+            time.sleep(self.rng.random() * 0.08)
+        else:
+            time.sleep(self.rng.random() * 0.3)
+        process.kill()
+        output, _ = process.communicate()
+        self.kills += 1
+        *lines, _torn = output.removeprefix(b"open\n").split(b"\n")
+        for line in lines:
+            group, first, last = json.loads(line)
+            self.acknowledged[group] = (first, last)
+
+    def judge(self) -> int:
+        """What must hold after any number of kills; returns the head."""
+        with strandline.connect(self.path) as store:
+            places: dict[str, list[int]] = {}
+            sizes: dict[str, int] = {}
+            for event in store.read(Query.types("Written")):
+                data = event.json()
+                places.setdefault(data["group"], []).append(event.position)
+                sizes[data["group"]] = data["size"]
+            for group, (first, last) in self.acknowledged.items():
+                assert places.get(group) == list(range(first, last + 1)), "an acknowledged append is lost"
+            for group, positions in places.items():
+                assert len(positions) == sizes[group], "an append is half there"
+                assert positions[-1] - positions[0] == sizes[group] - 1
+            assert violations(store) == []
+            alone = store.append(Event("Alone", {}))
+            assert alone.position == store.head()
+            return store.head()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        child(arguments.child, arguments.seed)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        victim = Victim(Path(folder) / "log.db", arguments.seed)
+        for kill in range(1, arguments.kills + 1):
+            victim.kill_one()
+            if kill % 25 == 0 or kill == arguments.kills:
+                head = victim.judge()
+                print(f"{kill} kills, {len(victim.acknowledged)} acknowledged appends, head {head}: sound")
+            if kill % 100 == 0:  # a log that grows for ever would make each judgement slower
+                victim = Victim(victim.path.with_name(f"log{kill}.db"), arguments.seed + kill)
+
+
+if __name__ == "__main__":
+    main()

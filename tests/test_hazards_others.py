@@ -1,0 +1,264 @@
+"""The hazards of Marten (`m`) and of node-event-storage (`n`), like `test_hazards.py`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import strandline
+from racing import judge_race, race
+from strandline import (
+    AppendCondition,
+    AppendConditionFailed,
+    AppendRequest,
+    EventIdConflict,
+    EventStore,
+    InvalidInput,
+    InvalidQuery,
+    Query,
+    QueryItem,
+)
+from strandline.testing import violations
+from test_hazards import at_once, event, is_refused
+
+
+@pytest.fixture
+def store(url: str | Path) -> Iterator[EventStore]:
+    with strandline.connect(url) as store:
+        yield store
+
+
+def test_m1_the_last_seat_is_sold_once(store: EventStore) -> None:
+    """A: EXISTS is false; B: EXISTS is false; A inserts; B inserts: two subscriptions for one seat."""
+    for seat in range(5):
+        condition = store.read(Query.tag(f"seat:{seat}")).condition
+        results = at_once(
+            *(
+                lambda seat=seat, c=condition: store.append(event("Taken", f"seat:{seat}"), c)
+                for _ in range(16)
+            )
+        )
+        assert results.count(None) == 15
+        assert store.count(Query.tag(f"seat:{seat}")) == 1
+
+
+def test_m2_either_of_two_tags_is_enough_for_or(store: EventStore) -> None:
+    """Two tag tables are inner joined: an event with only one of the tags does not exist."""
+    store.append(event("StudentRegistered", "student:1"))
+    store.append(event("CourseDefined", "course:1"))
+    either = Query.tag("student:1") | Query.tag("course:1")
+    assert store.exists(either)
+    assert store.exists(either, after=1)
+    assert store.count(either) == len(list(store.read(either))) == 2
+    assert is_refused(store, AppendCondition(either, after=1))
+
+
+def test_m3_the_head_is_taken_no_later_than_the_events(store: EventStore) -> None:
+    """A reads events; B commits; A reads the version, which hides what it never saw."""
+    store.append(event("E", "a"))
+    read = store.read(Query.tag("a"))
+    store.append(event("E", "a"))
+    assert len(list(read)) == read.head == 1
+    assert is_refused(store, read.condition)
+
+
+def test_m4_an_event_with_two_values_of_a_tag_comes_once(store: EventStore) -> None:
+    """A join over both values returns the event twice, and the fold counts it twice."""
+    store.append(event("Transferred", "wallet:1", "wallet:2"))
+    query = Query.of(QueryItem(tags=["wallet:1"]), QueryItem(tags=["wallet:2"]))
+    for backwards in (False, True):
+        assert [found.position for found in store.read(query, backwards=backwards)] == [1]
+    assert store.count(query) == 1
+    assert store.count(Query.tag("wallet:1", "wallet:2")) == 1
+
+
+def test_m5_logs_do_not_leak_into_each_other(tmp_path: Path) -> None:
+    """alpha's untagged event 1 is returned because beta's event 1 carries the tag."""
+    with (
+        strandline.connect(tmp_path / "alpha.db") as alpha,
+        strandline.connect(tmp_path / "beta.db") as beta,
+        strandline.connect("memory:") as gamma,
+    ):
+        alpha.append(event("E"))
+        beta.append([event("E", "a"), event("E", "a")])
+        gamma.append(event("E"))
+        assert not alpha.exists(Query.tag("a"))
+        assert not gamma.exists(Query.tag("a"))
+        assert not is_refused(alpha, AppendCondition(Query.tag("a"), after=1))
+        with pytest.raises(InvalidInput, match="head of this log"):
+            gamma.append(event("E"), beta.read().condition)
+        assert len({store.stats().log for store in (alpha, beta, gamma)}) == 3
+
+
+def test_m6_boundaries_that_cross_do_not_deadlock(store: EventStore) -> None:
+    """S1 asserts course and bumps student, S2 asserts student and bumps course: deadlock detected."""
+
+    def cross(asks: str, writes: str) -> int:
+        written = 0
+        for _ in range(40):
+            condition = store.read(Query.tag(asks)).condition
+            try:
+                written += store.append([event("E", writes), event("E", writes, asks)], condition).count
+            except AppendConditionFailed:
+                continue
+        return written
+
+    pairs = [("course:1", "student:1"), ("student:1", "course:1")] * 3
+    results = at_once(*(lambda pair=pair: cross(*pair) for pair in pairs))
+    assert sum(results) == store.head()
+    assert violations(store) == []
+
+
+def test_m7_one_boundary_read_twice_does_not_refuse_itself(store: EventStore) -> None:
+    """The same boundary is fetched twice in a session: the second assertion sees the first one's bump."""
+    store.append(event("E", "a"))
+    twice = AppendCondition.all_of(store.read(Query.tag("a")).condition, store.read(Query.tag("a")).condition)
+    store.append(event("E", "a"), twice)
+    assert not is_refused(store, store.read(Query.tag("a")).condition)
+
+
+def test_m8_a_condition_on_types_is_not_spoiled_by_other_types(store: EventStore) -> None:
+    """The version covers all events of the tag, the read only some types: false conflicts."""
+    query = Query.of(QueryItem(types=["Defined", "Closed"], tags=["course:1"]))
+    condition = store.read(query).condition
+    store.append([event("Renamed", "course:1"), event("Defined", "course:2")])
+    assert not is_refused(store, condition)
+
+
+def test_m9_a_tag_given_later_refuses_the_decision_that_did_not_see_it(store: EventStore) -> None:
+    """A boundary is read; an old event gets its tag; the decision commits on a history that just grew."""
+    store.append(event("E", "other"))
+    condition = store.read(Query.tag("a")).condition
+    store.retag([1], add=["a"])
+    assert is_refused(store, condition)
+    assert not is_refused(store, store.read(Query.tag("a")).condition)
+
+
+def test_m10_bulk_appends_keep_every_tag(store: EventStore) -> None:
+    """The bulk function keeps the first tag of a type, the bulk import none: an absent tag is no error."""
+    store.append([event("E", f"n:{n}", "kind:a", "kind:b", "kind:c") for n in range(3_000)])
+    store.append_many([AppendRequest(event("E", f"n:{n}", "kind:a", "kind:b")) for n in range(300)])
+    assert store.count(Query.tag("kind:a", "kind:b")) == 3_300
+    assert store.count(Query.tag("kind:c")) == 3_000
+    assert store.count(Query.tag("n:7", "kind:b")) == 2
+
+
+def test_m11_all_of_two_tags_can_be_asked(store: EventStore) -> None:
+    """A tag query knows only OR: the intersection cannot be guarded."""
+    condition = store.read(Query.tag("student:1", "course:1")).condition
+    store.append(event("E", "student:1"))
+    store.append(event("E", "course:1"))
+    assert not is_refused(store, condition)
+    store.append(event("E", "student:1", "course:1"))
+    assert is_refused(store, condition)
+
+
+def test_n2_a_lock_file_that_is_removed_lets_nobody_write_past_another(tmp_path: Path) -> None:
+    """The lock of a live writer is reclaimed: two writers, same condition, both accepted."""
+    path = tmp_path / "log.db"
+    with strandline.connect(path) as one:
+        path.with_name("log.db.lock").unlink()
+        with strandline.connect(path) as other:
+            told = at_once(*(lambda s=s, n=n: race(s, n, 40) for n, s in enumerate((one, other, one, other))))
+            judge_race(one, told)
+            assert violations(other) == []
+
+
+def test_n3_a_stream_named_like_a_type_is_another_thing(store: EventStore) -> None:
+    """A stream called OrderPlaced makes the query for the type return the stream's events."""
+    store.append(event("Audited"), stream="OrderPlaced")
+    condition = store.read(Query.types("OrderPlaced")).condition
+    assert not store.exists(Query.types("OrderPlaced"))
+    store.append(event("OrderPlaced"))
+    assert is_refused(store, condition)
+    assert [found.type for found in store.read(Query.stream("OrderPlaced"))] == ["Audited"]
+
+
+def test_n4_an_append_that_fails_midway_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A hook rejects the second of three events: the first stays, also after a reopen."""
+    path = tmp_path / "log.db"
+    with strandline.connect(path) as store:
+        taken = event("E", "taken")
+        store.append(taken)
+        with pytest.raises(EventIdConflict):
+            store.append([event("E", "half"), taken, event("E", "half")])
+        raising = AppendCondition(Query.of(QueryItem(tags=["taken"], where=lambda found: 1 / 0)))  # type: ignore[arg-type,return-value]
+        with pytest.raises(InvalidQuery):
+            store.append([event("E", "half"), event("E", "half")], raising)
+        assert store.append(event("E")).position == 2
+    with strandline.connect(path) as store:
+        assert (store.head(), store.exists(Query.tag("half"))) == (2, False)
+        assert violations(store) == []
+
+
+def test_n5_every_index_knows_every_event_of_a_log_that_is_opened_again(tmp_path: Path) -> None:
+    """An index is switched on later and begins empty: what is older is not found, uniqueness breaks."""
+    path = tmp_path / "log.db"
+    with strandline.connect(path) as store:
+        store.append(event("Registered", "email:a@x", n=1), stream="s")
+        store.retag([1], add=["late"])
+    with strandline.connect(path) as store:
+        for query in (
+            Query.types("Registered"),
+            Query.tag("email:a@x"),
+            Query.tag("late"),
+            Query.stream("s"),
+            Query.of(QueryItem(where={"n": 1})),
+        ):
+            assert [found.position for found in store.read(query)] == [1]
+            assert is_refused(store, AppendCondition(query))
+
+
+def test_n6_a_matcher_that_reaches_for_what_is_not_there_is_refused_or_reaches_it(store: EventStore) -> None:
+    """The manual's own matcher looks at meta.stream, which does not exist: the conflict is missed."""
+    store.append(strandline.Event("E", {}, metadata={"by": "me"}, stream="s"))
+    assert is_refused(store, AppendCondition(Query.of(QueryItem(where={"$metadata": {"by": "me"}}))))
+    assert is_refused(store, AppendCondition(Query.of(QueryItem(stream="s", where={}))))
+    for unknown in ({"$meta": {"stream": "s"}}, {"$stream": "s"}, {"by": {"$equals": "me"}}):
+        with pytest.raises(InvalidQuery):
+            QueryItem(where=unknown)
+
+
+def test_n7_a_matcher_that_is_a_function_is_never_written_down(store: EventStore) -> None:
+    """A closure cannot cross a process, and holds something else when it is asked again."""
+    limit = [0]
+    query = Query.of(QueryItem(where=lambda found: found.position > limit[0]))
+    store.append(event("E"))
+    assert is_refused(store, AppendCondition(query))
+    limit[0] = 9
+    assert not is_refused(store, AppendCondition(query))
+    with pytest.raises(InvalidQuery):
+        query.to_json()
+    assert [append.status for append in store.appends()] == ["unconditional", "not_auditable"]
+
+
+def test_n8_what_is_acknowledged_is_on_the_disk(tmp_path: Path) -> None:
+    """Commit returns before the flush: the process dies, and what it acknowledged with it."""
+    program = """
+import os, sys, strandline
+store = strandline.connect(sys.argv[1])
+print(store.append([strandline.Event("E", {}), strandline.Event("E", {})]).position, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    path: Any = tmp_path / "log.db"
+    for expected in (2, 4, 6):
+        done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, check=False)
+        assert int(done.stdout) == expected
+        with strandline.connect(path) as store:
+            assert store.head() == expected
+
+
+def test_n9_several_keys_joined_by_or_are_safe_with_one_counter(store: EventStore) -> None:
+    """Right in the seed: the head is captured before the events, and either key refuses."""
+    either = Query.of(QueryItem(types=["A"], tags=["x"]), QueryItem(types=["B"], tags=["y"]))
+    for late in (event("A", "x"), event("B", "y")):
+        condition = store.read(either).condition
+        store.append(event("A", "y"))
+        store.append(late)
+        assert is_refused(store, condition)
+        assert not is_refused(store, store.read(either).condition)

@@ -1,0 +1,128 @@
+"""The names that users call, and what importing them costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import strandline
+from strandline import errors
+
+STORE = {
+    "AppendCondition",
+    "AppendRequest",
+    "AppendResult",
+    "AsyncEventStore",
+    "Event",
+    "EventStore",
+    "Query",
+    "QueryItem",
+    "RecordedAppend",
+    "SequencedEvent",
+    "connect",
+    "connect_async",
+}
+ERRORS = {
+    "AppendConditionFailed",
+    "CorruptLog",
+    "EventIdConflict",
+    "FollowerFailed",
+    "Forbidden",
+    "InvalidEvent",
+    "InvalidInput",
+    "InvalidQuery",
+    "MissingDependency",
+    "NotFound",
+    "PayloadTooLarge",
+    "SchemaMismatch",
+    "StoreClosed",
+    "StrandlineError",
+    "Unauthorized",
+    "Unavailable",
+}
+METHODS = {
+    "append",
+    "append_many",
+    "appends",
+    "close",
+    "count",
+    "exists",
+    "head",
+    "position_at",
+    "read",
+    "retag",
+    "stats",
+    "subscribe",
+}
+HEAVY = ("pyspark", "pyarrow", "psycopg", "typer", "rich", "hypothesis", "pytest", "starlette", "apsw")
+
+
+def test_the_public_names_are_sorted_and_complete() -> None:
+    assert strandline.__all__ == sorted(strandline.__all__)
+    assert {*strandline.__all__} >= STORE | ERRORS
+    assert all(hasattr(strandline, name) for name in strandline.__all__)
+    assert errors.__all__ == sorted(ERRORS)
+
+
+@pytest.mark.parametrize("store", [strandline.EventStore, strandline.AsyncEventStore])
+def test_both_stores_have_every_method(store: type) -> None:
+    assert {name for name in METHODS if callable(getattr(store, name, None))} == METHODS
+
+
+def test_importing_strandline_imports_nothing_heavy() -> None:
+    program = "import json, sys, strandline; print(json.dumps(sorted(sys.modules)))"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout
+    loaded = {name.partition(".")[0] for name in json.loads(output)}
+    assert loaded & {*HEAVY} == set()
+
+
+def test_a_memory_store_needs_no_database() -> None:
+    program = "import sys, strandline; strandline.connect('memory:').close(); print('apsw' in sys.modules)"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout
+    assert output == b"False\n"
+
+
+def test_every_error_is_a_direct_child_with_its_row_of_the_table() -> None:
+    invalid = {"InvalidEvent", "InvalidQuery", "PayloadTooLarge"}
+    codes = set()
+    for name in ERRORS:
+        error = getattr(strandline, name)
+        parent = error.__bases__[0]
+        assert parent is (
+            Exception
+            if name == "StrandlineError"
+            else strandline.InvalidInput
+            if name in invalid
+            else strandline.StrandlineError
+        )
+        assert error.retry in {"no", "same", "decide"}
+        assert error.exit_code in {1, 2}
+        codes.add(error.code)
+    assert len(codes) == len(ERRORS)
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("AppendConditionFailed", 409),
+        ("EventIdConflict", 409),
+        ("InvalidInput", 422),
+        ("InvalidEvent", 422),
+        ("InvalidQuery", 422),
+        ("PayloadTooLarge", 422),
+        ("NotFound", 404),
+        ("Unauthorized", 401),
+        ("Forbidden", 403),
+        ("Unavailable", 503),
+    ],
+)
+def test_errors_have_the_http_status_of_the_contract(name: str, status: int) -> None:
+    assert getattr(strandline, name).status == status
+
+
+def test_builtin_errors_catch_what_they_should() -> None:
+    assert issubclass(strandline.InvalidInput, ValueError)
+    assert issubclass(strandline.MissingDependency, ImportError)

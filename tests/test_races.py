@@ -1,0 +1,254 @@
+"""Races as R14 demands: staggered, with unequal overlapping queries, beside an unrelated transaction."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import strandline
+from racing import judge_race, race
+from strandline import AppendCondition, AppendConditionFailed, Event, EventStore, Query
+from strandline.testing import violations
+
+RACING = Path(__file__).with_name("racing.py")
+FAIR_SECONDS = 3
+LONGEST_WAIT_SECONDS = 2
+
+
+def start(*command: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def await_ready(processes: Sequence[subprocess.Popen[str]]) -> None:
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+
+
+def go(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def finish(process: subprocess.Popen[str]) -> Any:
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    return json.loads(output)
+
+
+def in_threads(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    results: list[Any] = [None] * len(calls)
+
+    def run(index: int) -> None:
+        time.sleep(random.Random(index).random() * 0.02)
+        results[index] = calls[index]()
+
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert None not in results
+    return results
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "log.db"
+
+
+@pytest.fixture
+def unrelated_read(path: Path) -> Iterator[None]:
+    """A reader that keeps its snapshot of the file, as a forgotten shell would."""
+    strandline.connect(path).close()
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.execute("begin")
+    connection.execute("select count(*) from sqlite_schema").fetchall()
+    yield
+    connection.execute("rollback")
+    connection.close()
+
+
+def test_threads_that_race_decide_exactly(url: str | Path) -> None:
+    with strandline.connect(url) as store:
+        told = in_threads([lambda seed=seed: race(store, seed, 60) for seed in range(8)])
+        written, refused = judge_race(store, told)
+        assert violations(store) == []
+        assert store.stats().refused == refused
+    assert written > 50
+    assert refused > 10
+
+
+@pytest.mark.usefixtures("unrelated_read")
+def test_processes_that_race_decide_exactly(path: Path) -> None:
+    workers = [start(RACING, path, str(seed), "150") for seed in range(4)]
+    await_ready(workers)
+    for worker in workers:
+        go(worker)
+        time.sleep(0.01)
+    with strandline.connect(path) as store:
+        told = in_threads([lambda seed=seed: race(store, seed, 60) for seed in (10, 11)])
+        told += [finish(worker) for worker in workers]
+        written, refused = judge_race(store, told)
+        assert violations(store) == []
+    assert written > 100
+    assert refused > 20
+
+
+def test_a_seat_is_sold_once_to_processes_with_unequal_queries(path: Path) -> None:
+    program = """
+import sys, strandline
+from strandline import *
+print("ready", flush=True); sys.stdin.readline()
+mine = QueryItem(types=["Taken"], tags=[f"buyer:{sys.argv[2]}"])
+with strandline.connect(sys.argv[1]) as store:
+    won = []
+    for seat in range(60):
+        item = QueryItem(types=["Taken", "Held"][: 1 + int(sys.argv[2]) % 2], tags=[f"seat:{seat}"])
+        read = store.read(Query.of(item, mine))
+        if any(f"seat:{seat}" in event.tags for event in read):
+            continue
+        try:
+            store.append(Event("Taken", {}, tags=[f"seat:{seat}", f"buyer:{sys.argv[2]}"]), read.condition)
+            won.append(seat)
+        except AppendConditionFailed:
+            pass
+    print(won)
+"""
+    buyers = [start("-c", program, path, str(number)) for number in range(4)]
+    await_ready(buyers)
+    for buyer in buyers:
+        go(buyer)
+    won = [seat for buyer in buyers for seat in finish(buyer)]
+    with strandline.connect(path) as store:
+        sold = [tag for event in store.read() for tag in event.tags if tag.startswith("seat:")]
+        assert sorted(sold) == sorted(f"seat:{seat}" for seat in won)
+        assert len(sold) == len({*sold})
+        assert violations(store) == []
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_processes_may_all_open_a_new_file_at_once(path: Path, attempt: int) -> None:
+    program = """
+import sys, strandline
+print("ready", flush=True); sys.stdin.readline()
+with strandline.connect(sys.argv[1]) as store:
+    results = [store.append(strandline.Event("A", {}, tags=["x"])).position for _ in range(10)]
+    print([str(store.stats().log), results])
+"""
+    workers = [
+        start(
+            "-c",
+            program.replace("print([", "import json; print(json.dumps([").replace("results])", "results]))"),
+            path,
+        )
+        for _ in range(6)
+    ]
+    await_ready(workers)
+    for worker in workers:
+        go(worker)
+    told = [finish(worker) for worker in workers]
+    assert len({log for log, _ in told}) == 1, attempt
+    assert sorted(position for _, positions in told for position in positions) == list(range(1, 61))
+
+
+def test_threads_may_all_open_a_new_file_at_once(path: Path) -> None:
+    def open_and_append() -> int:
+        with strandline.connect(path) as store:
+            return store.append(Event("A", {})).position
+
+    assert sorted(in_threads([open_and_append] * 8)) == list(range(1, 9))
+
+
+def test_no_process_starves_another(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = f"""
+import sys, time, strandline
+store = strandline.connect(sys.argv[1])
+print("ready", flush=True); sys.stdin.readline()
+longest = count = 0
+end = time.monotonic() + {FAIR_SECONDS}
+while (begin := time.monotonic()) < end:
+    store.append(strandline.Event("A", {{}}, tags=["x"]))
+    longest = max(longest, time.monotonic() - begin)
+    count += 1
+store.close()
+print([longest, count])
+"""
+    writers = [start("-c", program, path) for _ in range(2)]
+    await_ready(writers)
+    for writer in writers:
+        go(writer)
+    told = [finish(writer) for writer in writers]
+    with capsys.disabled():
+        waits = ", ".join(f"{longest * 1000:.0f} ms of {count} appends" for longest, count in told)
+        print(f"\nlongest wait of an append beside another writing process: {waits}")
+    assert max(longest for longest, _ in told) < LONGEST_WAIT_SECONDS
+    with strandline.connect(path) as store:
+        assert store.head() == sum(count for _, count in told)
+
+
+def test_a_subscription_sees_what_another_process_writes(path: Path) -> None:
+    program = """
+import sys, strandline
+print("ready", flush=True); sys.stdin.readline()
+with strandline.connect(sys.argv[1]) as store:
+    print([store.append(strandline.Event("A", {}, tags=["x"])).position for _ in range(30)])
+"""
+    worker = start("-c", program, path)
+    await_ready([worker])
+    with strandline.connect(path) as store:
+        subscription = store.subscribe(Query.tag("x"))
+        go(worker)
+        seen = [next(subscription).position for _ in range(30)]
+        subscription.stop()
+        assert seen == finish(worker)
+
+
+def test_a_decision_cannot_slip_past_a_retag_of_another_process(path: Path) -> None:
+    with strandline.connect(path) as store, strandline.connect(path) as other:
+        for number in range(20):
+            position = store.append(Event("A", {}, tags=[f"k:{number}"])).position
+            stale = store.read(Query.tag(f"k:{number}")).condition
+            at = other.retag([position], replace={"k": ["gone"]}).position
+            with pytest.raises(AppendConditionFailed) as caught:
+                store.append(Event("B", {}), stale)
+            assert caught.value.conflict.position == at
+            store.append(Event("B", {}, tags=[f"k:{number}"]), store.read(Query.tag(f"k:{number}")).condition)
+        assert violations(store) == []
+
+
+def test_what_one_handle_knows_of_a_tag_is_forgotten_when_another_retags(path: Path) -> None:
+    with strandline.connect(path) as store, strandline.connect(path) as other:
+        store.append(Event("A", {}, tags=["k:2"]))
+        store.append(Event("A", {}, tags=["k:1"]))
+        store.append(Event("B", {}), AppendCondition(Query.tag("k:2"), after=1))
+        other.retag([2], replace={"k": ["2"]})
+        with pytest.raises(AppendConditionFailed) as caught:
+            store.append(Event("B", {}), AppendCondition(Query.tag("k:2"), after=1))
+        assert caught.value.conflict.position == 2
+
+
+def exact_counts(store: EventStore) -> dict[str, int]:
+    return {tag: store.count(Query.tag(tag)) for tag in ("x", "y")}
+
+
+def test_handles_on_one_file_see_each_others_commits_at_once(path: Path) -> None:
+    with strandline.connect(path) as one, strandline.connect(path) as other:
+        for number in range(1, 40):
+            writer, reader = (one, other) if number % 2 else (other, one)
+            assert writer.append(Event("A", {}, tags=["x" if number % 3 else "y"])).position == number
+            assert reader.head() == reader.read().head == number
+            assert exact_counts(reader) == exact_counts(writer)

@@ -1,0 +1,228 @@
+"""The sequencer and the watch beside an engine that fails: no lost caller, no dead worker."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import strandline
+from strandline import AppendResult, AsyncEventStore, Event, EventStore, StoreClosed, Unavailable
+from strandline.engine import Outcome, Work
+from strandline.engine.memory import MemoryEngine
+from strandline.engine.rules import Time
+
+
+class Flaky(MemoryEngine):
+    """A memory engine that fails when told to, and shows how large its batches were."""
+
+    def __init__(self) -> None:
+        super().__init__(Time())
+        self.fail_append: Callable[[], Exception] | None = None
+        self.fail_head: Callable[[], Exception] | None = None
+        self.batches: list[int] = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def append(self, batch: Sequence[Work]) -> list[Outcome]:
+        self.gate.wait(20)
+        self.batches.append(len(batch))
+        if self.fail_append is not None:
+            raise self.fail_append()
+        return super().append(batch)
+
+    def head(self) -> int:
+        if self.fail_head is not None:
+            raise self.fail_head()
+        return super().head()
+
+
+def unavailable() -> Unavailable:
+    return Unavailable("the disk is gone", written=None)
+
+
+@pytest.fixture
+def engine() -> Flaky:
+    return Flaky()
+
+
+def patiently(coroutine: Any) -> Any:
+    return asyncio.run(asyncio.wait_for(coroutine, 20))
+
+
+def test_a_failing_engine_fails_its_callers_and_works_again_afterwards(engine: Flaky) -> None:
+    with EventStore(engine) as store:
+        engine.fail_append = unavailable
+        for _ in range(3):
+            with pytest.raises(Unavailable) as caught:
+                store.append(Event("A", {}))
+            assert caught.value.written is None
+        engine.fail_append = None
+        assert store.append(Event("A", {})) == AppendResult(1, 1, 1)
+
+
+def test_every_waiting_caller_gets_an_error_of_its_own(engine: Flaky) -> None:
+    async def use() -> None:
+        async with AsyncEventStore(EventStore(engine)) as store:
+            engine.fail_append = unavailable
+            engine.gate.clear()
+            tasks = [asyncio.create_task(store.append(Event("A", {}))) for _ in range(20)]
+            await asyncio.sleep(0.01)
+            engine.gate.set()
+            errors = await asyncio.gather(*tasks, return_exceptions=True)
+            assert {type(error) for error in errors} == {Unavailable}
+            assert len({id(error) for error in errors}) == 20
+            engine.fail_append = None
+            assert (await store.append(Event("A", {}))).position == 1
+
+    patiently(use())
+
+
+def test_the_head_that_cannot_be_looked_at_does_not_fail_an_append(engine: Flaky) -> None:
+    store = EventStore(engine)
+    seen: list[int] = []
+    waiting = threading.Thread(target=lambda: seen.extend(e.position for e in store.subscribe(after=1)))
+    store.append(Event("A", {}))
+    waiting.start()
+    while not store.watch._waiters:
+        pass
+    engine.fail_head = unavailable
+    assert store.append(Event("A", {})).position == 2
+    engine.fail_head = None
+    assert store.append(Event("A", {})).position == 3
+    while len(seen) < 2:
+        pass
+    store.close()
+    waiting.join(20)
+    assert seen == [2, 3]
+
+
+def test_the_head_that_cannot_be_looked_at_does_not_kill_the_worker_of_async_callers(engine: Flaky) -> None:
+    async def use() -> None:
+        async with AsyncEventStore(EventStore(engine)) as store:
+            subscription = store.subscribe()
+            reader = asyncio.create_task(anext(subscription))
+            while not store.store.watch._futures:  # noqa: ASYNC110  (no event tells)
+                await asyncio.sleep(0.001)
+            engine.fail_head = unavailable
+            assert (await store.append(Event("A", {}))).position == 1
+            engine.fail_head = None
+            assert (await store.append(Event("A", {}))).position == 2
+            assert (await reader).position == 1
+
+    patiently(use())
+
+
+def test_callers_that_wait_share_a_transaction(engine: Flaky) -> None:
+    async def use() -> None:
+        async with AsyncEventStore(EventStore(engine)) as store:
+            engine.gate.clear()
+            tasks = [asyncio.create_task(store.append(Event("A", {}))) for _ in range(50)]
+            await asyncio.sleep(0.05)
+            engine.gate.set()
+            await asyncio.gather(*tasks)
+
+    patiently(use())
+    assert len(engine.batches) <= 3
+    assert sum(engine.batches) == 50
+
+
+def test_an_append_that_is_cancelled_while_it_queues_is_not_written(engine: Flaky) -> None:
+    async def use() -> None:
+        async with AsyncEventStore(EventStore(engine)) as store:
+            engine.gate.clear()
+            first = asyncio.create_task(store.append(Event("First", {})))
+            while not store.store.sequencer._is_led or store.store.sequencer._queue:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            queued = [asyncio.create_task(store.append(Event("Queued", {}))) for _ in range(3)]
+            await asyncio.sleep(0.01)
+            queued[1].cancel()
+            first.cancel()
+            await asyncio.sleep(0.01)
+            engine.gate.set()
+            outcomes = await asyncio.gather(first, *queued, return_exceptions=True)
+            assert [type(outcome) for outcome in outcomes] == [
+                asyncio.CancelledError,
+                AppendResult,
+                asyncio.CancelledError,
+                AppendResult,
+            ]
+            assert [event.type async for event in store.read()] == ["First", "Queued", "Queued"]
+
+    patiently(use())
+
+
+def test_close_waits_for_what_was_accepted_and_refuses_the_rest(engine: Flaky) -> None:
+    store = EventStore(engine)
+    engine.gate.clear()
+    results: list[object] = []
+    writers = [
+        threading.Thread(target=lambda: results.append(store.append(Event("A", {})))) for _ in range(3)
+    ]
+    for writer in writers:
+        writer.start()
+    while len(store.sequencer._queue) < 2:
+        pass
+    closer = threading.Thread(target=store.close)
+    closer.start()
+    while not store.sequencer._is_closed:
+        pass
+    with pytest.raises(StoreClosed):
+        store.append(Event("Late", {}))
+    engine.gate.set()
+    for thread in (*writers, closer):
+        thread.join(20)
+    assert sorted(result.position for result in results) == [1, 2, 3]  # type: ignore[attr-defined]
+    assert store.is_closed
+
+
+def test_an_interrupted_leader_hands_over_to_those_who_wait(engine: Flaky) -> None:
+    def interrupt() -> Exception:
+        engine.fail_append = None
+        raise KeyboardInterrupt
+
+    with EventStore(engine) as store:
+        engine.fail_append = interrupt
+        with pytest.raises(KeyboardInterrupt):
+            store.append(Event("A", {}))
+        assert store.append(Event("A", {})) == AppendResult(1, 1, 1)
+
+
+def test_waiting_on_a_closed_store_ends_at_once(url: str | Path) -> None:
+    store = strandline.connect(url)
+    store.close()
+    store.watch.wait(0, lambda: False)
+    asyncio.run(asyncio.wait_for(store.watch.wait_async(0, lambda: False), 20))
+
+
+@pytest.mark.parametrize("attempt", range(10))
+def test_subscribing_while_the_store_closes_just_ends(url: str | Path, attempt: int) -> None:
+    store = strandline.connect(url)
+    store.append(Event("A", {}))
+    errors: list[BaseException] = []
+    started = threading.Barrier(4)
+
+    def follow() -> None:
+        started.wait()
+        try:
+            while True:
+                for _ in store.subscribe(after=attempt % 2):
+                    break
+        except StoreClosed:
+            pass
+        except BaseException as error:
+            errors.append(error)
+
+    followers = [threading.Thread(target=follow) for _ in range(3)]
+    for follower in followers:
+        follower.start()
+    started.wait()
+    store.close()
+    for follower in followers:
+        follower.join(20)
+    assert errors == []
+    assert not any(follower.is_alive() for follower in followers)

@@ -1,0 +1,50 @@
+"""Errors as values: they can be pickled, they say what to do."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+import strandline
+from strandline import AppendConditionFailed, Event, Query, SequencedEvent, StrandlineError, Unavailable
+from strandline.errors import __all__ as names
+
+CONFLICT = SequencedEvent.of(Event("A", {"n": 1}, tags=["x"]), 3, 1)
+
+
+def made(name: str) -> StrandlineError:
+    if name == "AppendConditionFailed":
+        return AppendConditionFailed(conflict=CONFLICT, query=Query.tag("x"), after=2, hint="look")
+    if name == "Unavailable":
+        return Unavailable("gone", written=None)
+    error: StrandlineError = getattr(strandline, name)("what happened", hint="what to do")
+    return error
+
+
+@pytest.mark.parametrize("name", names)
+def test_every_error_can_be_pickled_and_copied(name: str) -> None:
+    error = made(name)
+    error.add_note("attempt 3")
+    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(twin) is type(error)
+        assert (str(twin), twin.hint, twin.args) == (str(error), error.hint, error.args)
+        assert twin.__dict__ == error.__dict__
+
+
+def test_a_failed_condition_keeps_its_conflict() -> None:
+    twin = pickle.loads(pickle.dumps(made("AppendConditionFailed")))
+    assert (twin.conflict, twin.query, twin.after, twin.hint) == (CONFLICT, Query.tag("x"), 2, "look")
+    assert "event 3 (A)" in str(twin)
+    assert "position 2" in str(twin)
+
+
+@pytest.mark.parametrize("written", [True, False, None])
+def test_unavailable_keeps_what_is_known_of_the_write(*, written: bool | None) -> None:
+    assert pickle.loads(pickle.dumps(Unavailable("gone", written=written))).written is written
+
+
+def test_hints_have_defaults_where_the_class_knows_better() -> None:
+    assert "again" in Unavailable("gone").hint
+    assert Unavailable("gone", hint="wait").hint == "wait"

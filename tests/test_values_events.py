@@ -1,0 +1,194 @@
+"""Events as values: what goes in, what comes out, their JSON form."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline import Event, InvalidEvent, InvalidInput, SequencedEvent
+from strandline.event import to_microseconds
+from strandline.testing import strategies
+
+NOW = to_microseconds(datetime(2026, 5, 1, 12, 30, 0, 123_456, tzinfo=UTC))
+
+
+@given(strategies.events())
+def test_the_json_form_of_an_event_reads_back_as_itself(event: Event) -> None:
+    text = event.to_json()
+    assert Event.from_json(text) == event
+    assert Event.from_json(text.encode()).to_json() == text
+    assert "\n" not in text
+
+
+@given(strategies.events(), st.integers(1, 2**53))
+def test_the_json_form_of_a_sequenced_event_reads_back_as_itself(event: Event, position: int) -> None:
+    sequenced = SequencedEvent.of(event, position, NOW)
+    assert SequencedEvent.from_json(sequenced.to_json()) == sequenced
+    assert Event.from_json(sequenced.to_json()) == event
+
+
+@given(strategies.events())
+def test_the_json_form_has_sorted_keys_and_is_json(event: Event) -> None:
+    fields = json.loads(event.to_json())
+    assert list(fields) == sorted(fields)
+    assert ("data" in fields) != ("data_base64" in fields)
+
+
+@given(strategies.events())
+def test_events_can_be_copied_and_pickled(event: Event) -> None:
+    for twin in (pickle.loads(pickle.dumps(event)), copy.copy(event), copy.deepcopy(event)):
+        assert twin == event
+        assert hash(twin) == hash(event)
+    sequenced = SequencedEvent.of(event, 7, NOW)
+    assert pickle.loads(pickle.dumps(sequenced)) == sequenced
+
+
+@given(strategies.json_values())
+def test_json_data_comes_back_as_it_was(value: object) -> None:
+    assert Event("A", value).json() == value
+    assert SequencedEvent.of(Event("A", value), 1, NOW).json() == value
+
+
+def test_a_sequenced_event_has_all_of_the_event() -> None:
+    event = Event("A", {"n": 1}, tags=["x"], metadata={"by": "me"}, stream="s", subject="u")
+    sequenced = SequencedEvent.of(event, 3, NOW)
+    names = ("type", "data", "tags", "id", "metadata", "stream", "subject")
+    assert all(getattr(sequenced, name) == getattr(event, name) for name in names)
+    assert sequenced.recorded_at == datetime(2026, 5, 1, 12, 30, 0, 123_456, tzinfo=UTC)
+
+
+def test_tags_are_sorted_and_without_repeats() -> None:
+    assert Event("A", {}, tags=["b", "a", "b"]).tags == ("a", "b")
+    assert Event("A", {}, tags={"b", "a"}).tags == ("a", "b")
+    assert Event("A", {}, tags=(tag for tag in "ba")).tags == ("a", "b")
+
+
+def test_data_may_be_bytes_of_any_kind() -> None:
+    for data in (b"x", bytearray(b"x"), memoryview(b"x")):
+        assert Event("A", data).data == b"x"
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"1 2", b"[" * 200_000])
+def test_data_that_is_not_json_says_so(data: bytes) -> None:
+    with pytest.raises(InvalidEvent, match="JSON"):
+        Event("A", data).json()
+
+
+def test_data_can_be_null_and_empty() -> None:
+    for value in (None, {}, [], "", 0, False):
+        assert Event("A", value).json() == value
+        assert Event.from_json(Event("A", value).to_json()).json() == value
+
+
+def test_an_event_does_not_change() -> None:
+    event = Event("A", {}, tags=["x"])
+    for change in (lambda: setattr(event, "type", "B"), lambda: delattr(event, "tags")):
+        with pytest.raises(AttributeError):
+            change()
+    metadata = {"by": "me"}
+    event = Event("A", {}, metadata=metadata)
+    metadata["by"] = "you"
+    assert event.metadata == {"by": "me"}
+
+
+def test_with_tags_adds_to_the_same_event() -> None:
+    event = Event("A", {}, tags=["x"])
+    assert event.with_tags("y", "x").tags == ("x", "y")
+    assert event.with_tags("y").id == event.id
+    with pytest.raises(InvalidEvent):
+        event.with_tags("$y")
+    with pytest.raises(InvalidEvent, match="64"):
+        event.with_tags(*(f"t:{n}" for n in range(64)))
+
+
+def test_ids_are_new_unless_given() -> None:
+    ids = [Event("A", {}).id for _ in range(1_000)]
+    assert len({*ids}) == 1_000
+    assert Event("A", {}, id=str(ids[0])).id == ids[0]
+    assert Event("A", {}, id=f"{{{ids[0]}}}").id == ids[0]
+
+
+def test_new_ids_are_of_version_7_and_ordered_by_time() -> None:
+    made = [Event("A", {}).id for _ in range(200)]
+    assert {one.version for one in made} == {7}
+    assert {one.variant for one in made} == {UUID(int=1 << 63).variant}
+    milliseconds = [one.int >> 80 for one in made]
+    assert milliseconds == sorted(milliseconds)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "[]",
+        "7",
+        "{",
+        "{}",
+        '{"type":"A"}',
+        '{"data":{}}',
+        '{"type":"A","data":{},"more":1}',
+        '{"type":"$A","data":{}}',
+        '{"type":7,"data":{}}',
+        '{"type":"A","data":{},"tags":"x"}',
+        '{"type":"A","data":{},"tags":[1]}',
+        '{"type":"A","data":{},"id":"x"}',
+        '{"type":"A","data_base64":"x"}',
+        '{"type":"A","data_base64":7}',
+        '{"type":"A","data":{},"metadata":[]}',
+        '{"type":"A","data":{},"metadata":{"a":1}}',
+        '{"type":"A","data":{},"stream":7}',
+        b"\xff",
+        "[" * 200_000,
+    ],
+)
+def test_text_that_is_no_event_is_an_invalid_event(text: str | bytes) -> None:
+    with pytest.raises(InvalidEvent):
+        Event.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"type":"A","data":{}}',
+        '{"type":"A","data":{},"position":1,"recorded_at":"2026-01-01T00:00:00"}',
+        '{"type":"A","data":{},"position":"x","recorded_at":"2026-01-01T00:00:00Z"}',
+        '{"type":"A","data":{},"position":1,"recorded_at":7}',
+        '{"type":"A","data":{},"position":1,"recorded_at":"2026-01-01T00:00:00Z"}',
+        "[]",
+    ],
+)
+def test_text_that_is_no_sequenced_event_is_an_invalid_event(text: str) -> None:
+    with pytest.raises(InvalidEvent):
+        SequencedEvent.from_json(text)
+
+
+def test_an_event_needs_only_a_type_and_data_as_json() -> None:
+    event = Event.from_json('{"type":"A","data":{"b":1, "a":2}}')
+    assert (event.type, event.data, event.tags, event.stream) == ("A", b'{"b":1, "a":2}', (), None)
+
+
+def test_embedded_data_is_kept_byte_for_byte() -> None:
+    event = Event("A", b'{"b":1,  "a":1.0}')
+    assert '"data":{"b":1,  "a":1.0}' in event.to_json()
+    assert Event.from_json(event.to_json()).data == event.data
+
+
+@pytest.mark.parametrize("data", [b' {"a":1}', b'{"a":\n1}', b"", b"\xff", b'{"a":1}\r\n'])
+def test_data_that_a_line_cannot_carry_travels_as_base64(data: bytes) -> None:
+    event = Event("A", data)
+    assert "data_base64" in event.to_json()
+    assert Event.from_json(event.to_json()).data == data
+
+
+@pytest.mark.parametrize("when", [datetime(2026, 1, 1), None, 7, "now"])  # noqa: DTZ001
+def test_a_time_without_a_zone_is_refused(when: object) -> None:
+    with pytest.raises(InvalidInput):
+        to_microseconds(when)  # type: ignore[arg-type]

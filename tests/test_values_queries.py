@@ -1,0 +1,279 @@
+"""Queries and conditions as values: joining, keys, JSON form, equality."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline import AppendCondition, AppendRequest, Event, InvalidInput, InvalidQuery, Query, QueryItem
+from strandline.testing import strategies
+
+TYPES, TAGS = st.sampled_from("ABC"), st.sampled_from("xyz")
+STREAMS, SUBJECTS = st.sampled_from("st"), st.sampled_from("uv")
+ITEMS = strategies.query_items(types=TYPES, tags=TAGS, streams=STREAMS, subjects=SUBJECTS)
+QUERIES = strategies.queries(ITEMS)
+EVENTS = strategies.events(
+    types=TYPES, tags=TAGS, streams=STREAMS, subjects=SUBJECTS, data=strategies.payloads()
+)
+
+
+@given(QUERIES, QUERIES, EVENTS)
+def test_or_matches_what_either_matches(left: Query, right: Query, event: Event) -> None:
+    assert (left | right).matches(event) == (left.matches(event) or right.matches(event))
+
+
+@given(QUERIES, QUERIES, EVENTS)
+def test_and_matches_what_both_match(left: Query, right: Query, event: Event) -> None:
+    both = left.matches(event) and right.matches(event)
+    try:
+        joined = left & right
+    except InvalidQuery:
+        assert not both
+    else:
+        assert joined.matches(event) == both
+
+
+@given(QUERIES)
+def test_all_is_neutral_for_and_and_absorbs_in_or(query: Query) -> None:
+    assert Query.all() & query == query
+    assert query & Query.all() == query
+    assert Query.all() | query == Query.all()
+    assert query | query == query
+
+
+@given(strategies.queries())
+def test_the_json_form_of_a_query_reads_back_as_itself(query: Query) -> None:
+    text = query.to_json()
+    assert Query.from_json(text) == query
+    assert Query.from_json(text).to_json() == text
+    assert json.dumps(json.loads(text), sort_keys=True) == json.dumps(json.loads(text))
+
+
+@given(strategies.conditions())
+def test_the_json_form_of_a_condition_reads_back_as_itself(condition: AppendCondition) -> None:
+    text = condition.to_json()
+    assert AppendCondition.from_json(text) == condition
+    assert AppendCondition.from_json(text).to_json() == text
+
+
+@given(strategies.conditions())
+def test_conditions_and_queries_can_be_pickled(condition: AppendCondition) -> None:
+    twin = pickle.loads(pickle.dumps(condition))
+    assert twin == condition
+    assert hash(twin) == hash(condition)
+    assert [part.after for part in twin.parts] == [part.after for part in condition.parts]
+
+
+@given(ITEMS, EVENTS)
+def test_an_item_matches_by_the_letter_of_the_design(item: QueryItem, event: Event) -> None:
+    plain = QueryItem(where=item.where)
+    expected = (
+        (not item.types or event.type in item.types)
+        and event.type not in item.exclude_types
+        and {*item.tags} <= {*event.tags}
+        and item.stream in (None, event.stream)
+        and item.subject in (None, event.subject)
+        and plain.matches(event)
+    )
+    assert item.matches(event) == expected
+
+
+def test_nothing_asked_is_all() -> None:
+    assert Query.of(QueryItem()) == Query.all()
+    assert Query.of(QueryItem(tags=["x"]), QueryItem()) == Query.all()
+    assert Query.all().is_all
+    assert not Query.user().is_all
+    assert Query.all().keys() == ()
+
+
+def test_a_repeated_tag_or_type_or_item_changes_nothing() -> None:
+    item = QueryItem(types=["A"], tags=["x"])
+    assert QueryItem(types=["A", "A"], tags=["x", "x"]) == item
+    assert Query.of(item, item).items == (item,)
+    assert Query.of(item, QueryItem(tags=["y"])) == Query.of(QueryItem(tags=["y"]), item)
+
+
+def test_items_and_their_names_are_tuples() -> None:
+    query = Query.of(QueryItem(types=["B", "A"], tags=["y", "x"]))
+    assert (query.items[0].types, query.items[0].tags) == (("A", "B"), ("x", "y"))
+    assert isinstance(query.items, tuple)
+
+
+def test_keys_are_sorted_and_say_what_they_are() -> None:
+    query = Query.of(
+        QueryItem(types=["B"], tags=["x", "a"], stream="s"), QueryItem(tags=["x"], subject="u", types=["A"])
+    )
+    assert query.keys() == ("stream:s", "subject:u", "tag:a", "tag:x", "type:A", "type:B")
+
+
+def test_and_distributes_over_or() -> None:
+    joined = (Query.tag("a") | Query.tag("b")) & (Query.types("T") | Query.stream("s"))
+    expected = Query.of(
+        *(QueryItem(tags=[tag], **other) for tag in "ab" for other in ({"types": ["T"]}, {"stream": "s"}))
+    )
+    assert joined == expected
+
+
+def test_contradictory_items_are_dropped() -> None:
+    joined = (Query.types("A") | Query.tag("x")) & Query.types("B")
+    assert joined == Query.of(QueryItem(types=["B"], tags=["x"]))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (Query.types("A"), Query.types("B")),
+        (Query.stream("s"), Query.stream("t")),
+        (Query.subject("u"), Query.subject("v")),
+        (Query.types("A"), Query.of(QueryItem(exclude_types=["A"]))),
+        (Query.user(), Query.types("$retagged")),
+    ],
+)
+def test_a_query_that_no_event_can_match_is_invalid(left: Query, right: Query) -> None:
+    for join in (lambda: left & right, lambda: right & left):
+        with pytest.raises(InvalidQuery) as caught:
+            join()
+        assert caught.value.hint
+
+
+def test_joining_with_something_else_is_a_type_error() -> None:
+    for join in (lambda: Query.all() & "x", lambda: Query.all() | QueryItem()):
+        with pytest.raises(TypeError):
+            join()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Query.of,
+        lambda: Query([]),
+        Query.tag,
+        Query.types,
+        lambda: Query.of("x"),
+        lambda: Query.of(Query.all()),
+        lambda: Query.tag("$x"),
+        lambda: Query.tag(""),
+        lambda: Query.tag(7),
+        lambda: Query.types(""),
+        lambda: Query.types("a\nb"),
+        lambda: Query.stream(""),
+        lambda: QueryItem(stream=7),
+        lambda: Query.subject("x" * 257),
+        lambda: QueryItem(types="A"),
+        lambda: QueryItem(tags="x"),
+        lambda: QueryItem(exclude_types="A"),
+        lambda: QueryItem(types=["A"], exclude_types=["A"]),
+        lambda: QueryItem(tags=None),
+    ],
+)
+def test_a_query_that_cannot_be_asked_is_invalid(make: Any) -> None:
+    with pytest.raises(InvalidQuery):
+        make()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "null",
+        '{"items":[]}',
+        '{"items":{}}',
+        '{"items":["x"]}',
+        '{"items":[{"tag":["x"]}]}',
+        '{"items":[{"tags":"x"}]}',
+        '{"items":[{"tags":[1]}]}',
+        '{"items":[{}],"more":1}',
+        '{"items":[{"where":{"a":{"$nope":1}}}]}',
+        b"\xff",
+        "[" * 200_000,
+    ],
+)
+def test_text_that_is_no_query_is_invalid(text: str | bytes) -> None:
+    with pytest.raises(InvalidQuery):
+        Query.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "7",
+        "{}",
+        '{"after":0}',
+        '{"parts":[]}',
+        '{"fail_if_events_match":{"items":[{}]},"after":-1}',
+        '{"fail_if_events_match":{"items":[{}]},"after":"0"}',
+        '{"fail_if_events_match":{"items":[]},"after":0}',
+        '{"fail_if_events_match":{"items":[{}]},"before":0}',
+        b"\xff",
+        "[" * 200_000,
+    ],
+)
+def test_text_that_is_no_condition_is_invalid(text: str | bytes) -> None:
+    with pytest.raises(InvalidInput):
+        AppendCondition.from_json(text)
+
+
+def test_after_may_be_left_out_of_the_json_form() -> None:
+    assert AppendCondition.from_json('{"fail_if_events_match":{"items":[{}]}}') == AppendCondition(
+        Query.all()
+    )
+
+
+def test_a_callable_has_no_json_form() -> None:
+    query = Query.of(QueryItem(where=lambda event: True))
+    for write in (query.to_json, AppendCondition(query).to_json):
+        with pytest.raises(InvalidQuery, match="callable"):
+            write()
+
+
+def test_all_of_nothing_is_invalid() -> None:
+    with pytest.raises(InvalidInput):
+        AppendCondition.all_of()
+    with pytest.raises(InvalidInput):
+        AppendCondition.all_of(Query.all())  # type: ignore[arg-type]
+
+
+def test_queries_and_conditions_do_not_change() -> None:
+    query = Query.tag("x")
+    for value, name in ((query, "items"), (query.items[0], "tags"), (AppendCondition(query), "after")):
+        with pytest.raises(AttributeError):
+            setattr(value, name, ())
+
+
+def test_equal_queries_have_equal_hashes() -> None:
+    left = Query.of(QueryItem(tags=["x"], where={"a": 1, "b": 2}), QueryItem(types=["A"]))
+    right = Query.of(QueryItem(types=["A"]), QueryItem(tags=["x"], where={"b": 2, "a": 1}))
+    assert left == right
+    assert hash(left) == hash(right)
+    assert left != Query.of(QueryItem(tags=["x"], where={"a": True, "b": 2}), QueryItem(types=["A"]))
+
+
+def test_a_request_is_checked_when_it_is_made() -> None:
+    event = Event("A", {})
+    for make in (
+        lambda: AppendRequest([]),
+        lambda: AppendRequest("x"),  # type: ignore[arg-type]
+        lambda: AppendRequest(event, Query.all()),  # type: ignore[arg-type]
+        lambda: AppendRequest(event, unless_exists="x"),  # type: ignore[arg-type]
+        lambda: AppendRequest(event, stream=""),
+    ):
+        with pytest.raises(InvalidInput):
+            make()
+    assert AppendRequest(event).events == (event,)
+
+
+def test_values_show_how_they_are_written() -> None:
+    query = Query.of(QueryItem(types=["A"], tags=["x"]))
+    assert repr(query) == "Query.of(QueryItem(types=('A',), tags=('x',)))"
+    assert repr(AppendCondition(query, 3)) == f"AppendCondition({query!r}, after=3)"
+    assert repr(Query.all()) == "Query.all()"
+    joined = AppendCondition.all_of(AppendCondition(query, 3), AppendCondition(Query.all()))
+    assert repr(joined).startswith("AppendCondition.all_of(")
