@@ -18,7 +18,9 @@ from pathlib import Path
 
 import strandline
 from strandline import AppendConditionFailed, AppendRequest, Event, EventStore, Query
+from strandline.engine.maintenance import check_log
 from strandline.testing import violations
+from tiny_segments import make_segments_tiny
 
 WRITERS = 3
 # Mostly large appends: the longer a commit writes, the more kills meet one halfway.
@@ -60,6 +62,8 @@ def write_for_ever(store: EventStore, writer: int, rng: random.Random) -> None:
 
 
 def child(path: str, seed: int) -> None:
+    if seed % 2:
+        make_segments_tiny()
     store = strandline.connect(path)
     os.write(1, b"open\n")
     threads = [
@@ -119,6 +123,7 @@ class Victim:
                 assert len(positions) == sizes[group], "an append is half there"
                 assert positions[-1] - positions[0] == sizes[group] - 1
             assert violations(store) == []
+            assert check_log(self.path).problems == []
             alone = store.append(Event("Alone", {}))
             assert alone.position == store.head()
             return store.head()

@@ -24,6 +24,7 @@ from strandline import (
     SequencedEvent,
 )
 from strandline.testing.oracle import History
+from tiny_segments import make_segments_tiny
 
 TYPES = ("Opened", "Paid", "Closed")
 TAGS = tuple(f"{kind}:{number}" for kind in ("order", "user", "shop") for number in range(3))
@@ -113,6 +114,7 @@ def assert_refusal_was_right(history: History, query: Query, after: int, conflic
 
 def main() -> None:
     url, seed, rounds = sys.argv[1:]
+    make_segments_tiny()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()

@@ -18,7 +18,9 @@ import pytest
 import strandline
 from racing import judge_race, race
 from strandline import AppendCondition, AppendConditionFailed, Event, EventStore, Query
+from strandline.engine.maintenance import check_log
 from strandline.testing import violations
+from tiny_segments import LIMITS
 
 RACING = Path(__file__).with_name("racing.py")
 FAIR_SECONDS = 3
@@ -71,6 +73,12 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def tiny_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name, value in LIMITS:
+        monkeypatch.setattr(module, name, value)
+
+
+@pytest.fixture
 def unrelated_read(path: Path) -> Iterator[None]:
     """A reader that keeps its snapshot of the file, as a forgotten shell would."""
     strandline.connect(path).close()
@@ -92,7 +100,7 @@ def test_threads_that_race_decide_exactly(url: str | Path) -> None:
     assert refused > 10
 
 
-@pytest.mark.usefixtures("unrelated_read")
+@pytest.mark.usefixtures("unrelated_read", "tiny_segments")
 def test_processes_that_race_decide_exactly(path: Path) -> None:
     workers = [start(RACING, path, str(seed), "150") for seed in range(4)]
     await_ready(workers)
@@ -104,6 +112,7 @@ def test_processes_that_race_decide_exactly(path: Path) -> None:
         told += [finish(worker) for worker in workers]
         written, refused = judge_race(store, told)
         assert violations(store) == []
+    assert check_log(path).problems == []
     assert written > 100
     assert refused > 20
 

@@ -80,7 +80,8 @@ def _violation(engine: Engine, history: History, part: AppendCondition, head: in
         event = history.event(position)
         if query.matches(event, history.tags(event, head)):
             return position
-    for retag in _between(history.retags, after, head) if after else ():  # `unless_exists` is recorded after 0
+    # `unless_exists` is recorded as a part after 0, and asks only for what is there, retagged or not.
+    for retag in _between(history.retags, after, head) if after else ():
         for event in history.changed_by(retag):
             if meaning_changed(query, event, history.tags(event, retag - 1), history.tags(event, retag)):
                 return retag
