@@ -13,9 +13,9 @@ from strandline.engine.maintenance import MigrationReport
 
 @pytest.fixture
 def damaged(school):
-    """A store that has lost the index entries of its first event."""
+    """A store that has lost the index entries of its events."""
     database = apsw.Connection(school)
-    database.execute("delete from posting where position = 1")
+    database.execute("update log set indexed_to = 5")
     database.close()
     return school
 
