@@ -9,6 +9,7 @@ head is judged without touching the file.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -115,7 +116,7 @@ class Recent:
 
     def covering(self, connection: Connection, indexed_to: int, head: int) -> tuple[Segment, ...]:
         """Segments with all entries in `(indexed_to, head]`; the connection's snapshot has these marks."""
-        with self._lock:
+        with self._changing():
             kept = tuple(segment for segment in self._segments if segment.head > indexed_to)
             if not kept:
                 kept = (Segment(indexed_to),)
@@ -127,15 +128,20 @@ class Recent:
 
     def committed(self, new: Segment) -> None:
         """The events of `new` are in the log."""
-        with self._lock:
+        with self._changing():
             if self._segments and self._segments[-1].head == new.after:
                 self._segments[-1].extend(new)
                 self._segments = _sealed(self._segments)
 
-    def forget(self) -> None:
-        """Know nothing: the next one to look reads it from the file."""
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """One thread at a time; what is interrupted halfway is forgotten, and read again from the file."""
         with self._lock:
-            self._segments = ()
+            try:
+                yield
+            except BaseException:
+                self._segments = ()
+                raise
 
     def _load(self, segments: tuple[Segment, ...], connection: Connection, head: int) -> tuple[Segment, ...]:
         while segments[-1].head < head:
