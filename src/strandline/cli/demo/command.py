@@ -1,6 +1,8 @@
 """The command itself: set the stage, run the race, show what the log says afterwards."""
 
 import shlex
+import shutil
+import sys
 import tempfile
 from itertools import islice
 from pathlib import Path
@@ -107,14 +109,19 @@ def _show_rest(target: str, course: str, report: CheckReport) -> None:
     _headline("strandline check")
     show_check(report)
     _headline("What to try next")
-    url = shlex.quote(target)
+    program, url = _program(), shlex.quote(target)
     for command in (
-        f"strandline read {url} --tag course:{course}",
-        f"strandline append {url} CourseDefined --fail-if-tag course:{course}",
-        f"strandline tail {url} --lines 5",
-        f"strandline stats {url}",
+        f"{program} read {url} --tag course:{course}",
+        f"{program} append {url} CourseDefined --fail-if-tag course:{course}",
+        f"{program} tail {url} --lines 5",
+        f"{program} stats {url}",
     ):
         console().print(plain(f"  {command}"), soft_wrap=True)
+
+
+def _program() -> str:
+    """What to type for this program: its name if the shell finds it, else the way it was called."""
+    return "strandline" if shutil.which("strandline") else shlex.quote(sys.argv[0])
 
 
 def _fields(target: str, outcome: Outcome, sold: list[Course], report: CheckReport) -> dict[str, object]:
