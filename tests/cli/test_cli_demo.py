@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ def test_the_demo_shows_its_tables_also_when_piped_and_its_next_commands_work(pr
     assert len(commands) >= 3
     for line in commands:
         program, *arguments = shlex.split(line)
-        assert program == "strandline"
+        assert "strandline" in program
         expected = 1 if "--fail-if-tag" in arguments else 0
         stop = ["--no-follow"] if arguments[0] == "tail" else []
         assert process(*arguments, *stop).code == expected, line
@@ -133,3 +134,14 @@ def test_a_conflict_is_decided_again(store):
 
     assert courses.subscribe(Faster(), "s1", "c1", lambda: met.append(1)) == 3
     assert met == [1]
+
+
+@pytest.mark.parametrize(("on_path", "expected"), [(True, "strandline"), (False, "venv/bin/strandline")])
+def test_the_next_commands_name_the_program_as_this_shell_finds_it(
+    cli, monkeypatch, tmp_path, on_path, expected
+):
+    (tmp_path / "strandline").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path) if on_path else "")
+    monkeypatch.setattr(sys, "argv", ["venv/bin/strandline", "demo"])
+    commands = cli("demo", "--path", str(tmp_path / "demo.db"), *SMALL).out.partition("What to try next\n")[2]
+    assert {shlex.split(line)[0] for line in commands.strip().splitlines()} == {expected}
