@@ -8,7 +8,17 @@ import pickle
 import pytest
 
 import strandline
-from strandline import AppendConditionFailed, Event, Query, SequencedEvent, StrandlineError, Unavailable
+from strandline import (
+    AppendCondition,
+    AppendConditionFailed,
+    Event,
+    InvalidQuery,
+    Query,
+    QueryItem,
+    SequencedEvent,
+    StrandlineError,
+    Unavailable,
+)
 from strandline.errors import __all__ as names
 
 CONFLICT = SequencedEvent.of(Event("A", {"n": 1}, tags=["x"]), 3, 1)
@@ -48,3 +58,16 @@ def test_unavailable_keeps_what_is_known_of_the_write(*, written: bool | None) -
 def test_hints_have_defaults_where_the_class_knows_better() -> None:
     assert "again" in Unavailable("gone").hint
     assert Unavailable("gone", hint="wait").hint == "wait"
+
+
+def test_a_refusal_by_a_lambda_can_leave_its_process() -> None:
+    query = Query.of(QueryItem(types=["A"], where=lambda event: event.type == "A"))
+    with strandline.connect("memory:") as store:
+        store.append(Event("A", {}))
+        with pytest.raises(AppendConditionFailed) as refusal:
+            store.append(Event("A", {}), AppendCondition(query))
+    twin = pickle.loads(pickle.dumps(refusal.value))
+    assert twin.conflict == refusal.value.conflict
+    assert twin.query.items[0].types == ("A",)
+    with pytest.raises(InvalidQuery, match="stayed in the process"):
+        twin.query.matches(twin.conflict)

@@ -11,7 +11,7 @@ import msgspec
 from .errors import InvalidQuery
 from .event import encode_sorted
 from .names import RESERVED, RETAGGED, check_name, check_tags, index_tags, name_list
-from .where import Payload, both, check_where, where_matches
+from .where import Payload, both, check_where, portable, where_matches
 
 Where = Mapping[str, Any] | Callable[[Any], bool]
 
@@ -167,7 +167,10 @@ class QueryItem(FrozenValue):
         return f"QueryItem({', '.join(given)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return QueryItem, tuple(getattr(self, name) for name in _FIELDS)
+        fields = {name: getattr(self, name) for name in _FIELDS}
+        if callable(self.where):
+            fields["where"] = portable(self.where)
+        return QueryItem, tuple(fields.values())
 
 
 class Query(FrozenValue):

@@ -7,6 +7,7 @@ types never mix (true is not 1, but 1 is 1.0), and a missing path fails all but 
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
@@ -111,6 +112,25 @@ def check_where(where: object) -> dict[str, Any] | Callable[[Any], bool]:
     raise InvalidQuery(
         f"where is an object matcher or a callable, not {type(where).__name__}",
         hint='for example where={"amount": {"$gte": 10}}',
+    )
+
+
+def portable(where: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """The callable, or if it cannot be pickled (a lambda), one that says so when it is asked.
+
+    An error that carries a query must be able to leave its process whatever the query is.
+    """
+    try:
+        pickle.dumps(where)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return lost_matcher
+    return where
+
+
+def lost_matcher(event: object) -> bool:
+    """Stands for a matcher that could not leave its process."""
+    raise InvalidQuery(
+        "the matcher stayed in the process that made it", hint="use an object matcher or a module's function"
     )
 
 
