@@ -27,8 +27,10 @@ class Flaky(MemoryEngine):
         self.batches: list[int] = []
         self.gate = threading.Event()
         self.gate.set()
+        self.entered = threading.Event()
 
     def append(self, batch: Sequence[Work]) -> list[Outcome]:
+        self.entered.set()
         self.gate.wait(20)
         self.batches.append(len(batch))
         if self.fail_append is not None:
@@ -136,8 +138,7 @@ def test_an_append_that_is_cancelled_while_it_queues_is_not_written(engine: Flak
         async with AsyncEventStore(EventStore(engine)) as store:
             engine.gate.clear()
             first = asyncio.create_task(store.append(Event("First", {})))
-            while not store.store.sequencer._is_led or store.store.sequencer._queue:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+            await asyncio.to_thread(engine.entered.wait, 20)
             queued = [asyncio.create_task(store.append(Event("Queued", {}))) for _ in range(3)]
             await asyncio.sleep(0.01)
             queued[1].cancel()
@@ -165,7 +166,7 @@ def test_close_waits_for_what_was_accepted_and_refuses_the_rest(engine: Flaky) -
     ]
     for writer in writers:
         writer.start()
-    while len(store.sequencer._queue) < 2:
+    while len(store.sequencer._queue) < 3:
         pass
     closer = threading.Thread(target=store.close)
     closer.start()

@@ -31,7 +31,7 @@ def check_name(value: object, kind: str, error: type[InvalidInput]) -> str:
             f"a {kind} has no control characters and no lone surrogates: {value!r:.80}",
             hint="remove or escape them",
         )
-    return value
+    return value if type(value) is str else str.__str__(value)  # an Enum would format as its own name
 
 
 def check_own_name(value: object, kind: str, error: type[InvalidInput]) -> str:

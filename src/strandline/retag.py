@@ -126,7 +126,8 @@ def _replacements(replace: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
         raise InvalidInput("replace is a mapping", hint='write replace={"student": ["s2"]}')
     checked: dict[str, set[str]] = {}
     for prefix, values in replace.items():
-        check_own_name(prefix, "tag prefix", InvalidInput)
+        name = check_own_name(prefix, "tag prefix", InvalidInput)
         listed = name_list(values, "value", InvalidInput)
-        checked[prefix] = {check_own_name(f"{prefix}:{value}", "tag", InvalidInput) for value in listed}
+        texts = [str.__str__(value) if isinstance(value, str) else value for value in listed]
+        checked[name] = {check_own_name(f"{name}:{value}", "tag", InvalidInput) for value in texts}
     return checked

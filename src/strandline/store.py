@@ -160,6 +160,7 @@ class EventStore:
 
     def close(self) -> None:
         """Finish what was accepted and release the log; again is harmless, other use raises `StoreClosed`."""
+        refuse_inside_matcher()
         if self._closed_because == _FORKED:  # looked at before the lock, which this process may never get
             return
         with self._closing:
@@ -225,6 +226,7 @@ class EventStore:
     def leave_to_parent(self) -> None:
         """Never touch the log again: this process is a fork of the one that opened it."""
         self._closed_because = _FORKED
+        self.engine.leave_to_parent()
 
 
 class Read:

@@ -159,7 +159,9 @@ def _call(where: Callable[[Any], bool], event: Payload) -> bool:
     _calling.active = True
     try:
         return bool(where(event))
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # an exit or a cancellation in it must not end the writer of others
         raise InvalidQuery(
             f"the matcher raised {type(error).__name__}: {error}", hint="correct the callable given as where"
         ) from error

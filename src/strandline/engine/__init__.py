@@ -105,6 +105,10 @@ class Engine(Protocol):
         """Whether other processes may write to the log, so that waiting readers must look."""
         ...
 
+    def leave_to_parent(self) -> None:
+        """Let go of what a forked process shares with its parent and must not keep."""
+        ...
+
     def close(self) -> None:
         """Release everything; called once, after the last append."""
         ...

@@ -183,5 +183,8 @@ class MemoryEngine:
                 size_bytes=sum(len(event.data) for event in self._log),
             )
 
+    def leave_to_parent(self) -> None:
+        """Nothing is shared."""
+
     def close(self) -> None:
         """Nothing to release."""

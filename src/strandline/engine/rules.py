@@ -25,9 +25,9 @@ class Time:
     def _ask(clock: Clock) -> int:
         try:
             return to_microseconds(clock())
-        except InvalidInput:
+        except (InvalidInput, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:
             raise InvalidInput(
                 f"the clock raised {type(error).__name__}: {error}",
                 hint="correct the callable given as clock",

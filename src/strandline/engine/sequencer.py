@@ -1,9 +1,13 @@
 """The sequencer: one writer, many callers, one transaction for all who wait at that moment.
 
 There is no writer thread as long as threads call: the first caller leads, writes everything that
-queued up until its own append is done, and hands the lead to the next in the queue. A hop to
-another thread would cost more than most appends. Asyncio callers cannot lead, they must not block;
-for them a worker thread does.
+queued up until its own append is done, and lets the next in the queue lead. A hop to another thread
+would cost more than most appends. Asyncio callers cannot lead, they must not block; for them a worker
+thread does.
+
+Who leads holds a lock, and a ticket stays in the queue until it has its outcome: wherever an interrupt
+hits, the next leader finds everything as it was. (What was written before the interrupt is then found
+to be a repeat.)
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import copy
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from ..errors import StoreClosed, StrandlineError, Unavailable
 from ..retag import Retag
@@ -21,34 +26,38 @@ from . import Engine, Outcome, Work
 
 # One transaction takes about this many events, so that it ends soon and other processes get their turn.
 BATCH_EVENTS = 1_000
+BATCH_TICKETS = 1_000
+# Nobody waits this long, unless the leader was interrupted before it could wake the next one.
+LOOK_AGAIN_SECONDS = 1.0
 
 
 class Ticket:
     """A place in the queue: what to write in one transaction, and what came of it."""
 
-    __slots__ = ("_error", "_outcomes", "_wake", "is_done", "leads", "weight", "works")
+    __slots__ = ("_error", "_outcomes", "_wake", "is_done", "weight", "works")
 
     def __init__(self, works: Sequence[Work]) -> None:
         self.works = works
         self.weight = sum(1 if isinstance(work, Retag) else len(work.events) for work in works)
         self.is_done = False
-        self.leads = False
         self._outcomes: list[Outcome] = []
         self._error: BaseException | None = None
         self._wake = threading.Lock()
         self._wake.acquire()
 
     def settle(self, outcomes: list[Outcome], error: BaseException | None = None) -> None:
-        """Set the result, once."""
-        self._outcomes, self._error, self.is_done = outcomes, error, True
+        """Set the result."""
+        self._outcomes, self._error = outcomes, error
+        self.is_done = True
 
     def wake(self) -> None:
-        """Wake the waiting thread: it is done, or has to lead."""
-        self._wake.release()
+        """Wake the waiting thread: it is done, or may lead."""
+        with contextlib.suppress(RuntimeError):  # awake already
+            self._wake.release()
 
     def wait(self) -> None:
-        """Wait for `wake`."""
-        self._wake.acquire()
+        """Wait for `wake`; may return without."""
+        self._wake.acquire(timeout=LOOK_AGAIN_SECONDS)
 
     def result(self) -> list[Outcome]:
         """The outcomes; raises if the whole transaction failed."""
@@ -74,11 +83,11 @@ class Sequencer:
     def __init__(self, engine: Engine, on_commit: Callable[[], None]) -> None:
         self._engine = engine
         self._on_commit = on_commit
-        self._mutex = threading.Lock()
+        self._mutex = threading.Lock()  # guards the queue
         self._queue: deque[Ticket] = deque()
-        self._is_led = False
+        self._leading = threading.RLock()
         self._is_closed = False
-        self._worker_turn = threading.Semaphore(0)
+        self._worker_turn = threading.Event()
         self._worker: threading.Thread | None = None
 
     def run(self, works: Sequence[Work]) -> list[Outcome]:
@@ -88,7 +97,8 @@ class Sequencer:
     async def run_async(self, works: Sequence[Work]) -> list[Outcome]:
         """Like `run`, awaited. Cancelled while it queues, it is not written; later, it is."""
         ticket = LoopTicket(works)
-        if self._enter(ticket):
+        self._enter(ticket)
+        if not self._worker_turn.is_set():
             self._turn_to_worker()
         try:
             await ticket.future
@@ -104,82 +114,78 @@ class Sequencer:
                 return
         self._run(Ticket(()), closes=True)
         if self._worker is not None:
-            self._worker_turn.release()
+            self._worker_turn.set()
             self._worker.join()
 
     def _run(self, ticket: Ticket, *, closes: bool = False) -> list[Outcome]:
-        leads = self._enter(ticket, closes=closes)
         try:
-            if not leads:
-                ticket.wait()
-            if not ticket.is_done:
-                self._lead(ticket)
+            self._enter(ticket, closes=closes)
+            while not ticket.is_done:
+                if not self._lead(ticket):
+                    ticket.wait()
         except BaseException:
-            if self._withdraw(ticket) and ticket.leads:
-                self._hand_over()
+            self._stop_leading()
+            self._withdraw(ticket)
+            self._wake_next()
             raise
         return ticket.result()
 
-    def _enter(self, ticket: Ticket, *, closes: bool = False) -> bool:
-        """Queue up; True if the caller has to lead."""
+    def _enter(self, ticket: Ticket, *, closes: bool = False) -> None:
         with self._mutex:
             if self._is_closed:
                 raise StoreClosed("the store is closed")
             self._is_closed = closes
             self._queue.append(ticket)
-            ticket.leads = not self._is_led
-            self._is_led = True
-            return ticket.leads
 
-    def _withdraw(self, ticket: Ticket) -> bool:
-        """Leave the queue; False if the ticket was taken already."""
-        with self._mutex:
-            try:
-                self._queue.remove(ticket)
-            except ValueError:
-                return False
-            return True
+    def _withdraw(self, ticket: Ticket) -> None:
+        with self._mutex, contextlib.suppress(ValueError):
+            self._queue.remove(ticket)
 
-    def _lead(self, own: Ticket | None) -> None:
+    def _lead(self, own: Ticket | None) -> bool:
+        """Write what is queued until `own` is done; False if somebody else leads."""
+        if not self._leading.acquire(blocking=False):
+            return False
         try:
-            while batch := self._take():
+            while batch := self._next_batch():
                 self._write(batch)
                 if own is not None and own.is_done:
                     break
         finally:
-            if own is not None:
-                own.leads = False
-            self._hand_over()
+            self._stop_leading()
+            self._wake_next()
+        return True
 
-    def _take(self) -> list[Ticket]:
+    def _stop_leading(self) -> None:
+        """Let others lead. Also if an interrupt came between taking the lock and knowing that it is ours."""
+        while self._leading._is_owned():  # type: ignore[attr-defined]
+            self._leading.release()
+
+    def _next_batch(self) -> list[Ticket]:
+        """Those who are next. They stay in the queue until they are done."""
         with self._mutex:
+            while self._queue and self._queue[0].is_done:
+                self._queue.popleft()
             batch: list[Ticket] = []
             weight = 0
-            while self._queue and (not batch or weight + self._queue[0].weight <= BATCH_EVENTS):
-                batch.append(self._queue.popleft())
-                weight += batch[-1].weight
+            for ticket in islice(self._queue, BATCH_TICKETS):
+                weight += ticket.weight
+                if batch and weight > BATCH_EVENTS:
+                    break
+                batch.append(ticket)
             return batch
 
-    def _hand_over(self) -> None:
+    def _wake_next(self) -> None:
+        """Let the first who is not done lead."""
         with self._mutex:
-            self._is_led = bool(self._queue)
-            if not self._queue:
-                return
-            following = self._queue[0]
-            if not isinstance(following, LoopTicket):
-                following.leads = True
-                following.wake()
-                return
-        self._turn_to_worker()
+            following = next((ticket for ticket in self._queue if not ticket.is_done), None)
+        if isinstance(following, LoopTicket):
+            self._turn_to_worker()
+        elif following is not None:
+            following.wake()
 
     def _write(self, batch: list[Ticket]) -> None:
         try:
             self._settle(batch)
-        except BaseException:
-            for ticket in batch:
-                if not ticket.is_done:
-                    ticket.settle([], _interrupted())
-            raise
         finally:
             _wake(batch)
         with contextlib.suppress(
@@ -194,7 +200,9 @@ class Sequencer:
         except Unavailable as error:
             for ticket in batch:
                 ticket.settle([], copy.copy(error))
-        except Exception as error:  # noqa: BLE001  (whatever it is, its owner gets it)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  (whatever it is, its owner gets it)
             if len(batch) == 1:
                 batch[0].settle([], error)
                 return
@@ -209,30 +217,27 @@ class Sequencer:
             if self._worker is None:
                 self._worker = threading.Thread(target=self._work, name="strandline-writer", daemon=True)
                 self._worker.start()
-        self._worker_turn.release()
+        self._worker_turn.set()
 
     def _work(self) -> None:
-        while True:
-            self._worker_turn.acquire()
-            if self._is_closed and not self._queue:
-                return
+        while not self._is_closed or self._queue:
+            self._worker_turn.wait()
+            self._worker_turn.clear()
             self._lead(None)
 
 
-def _interrupted() -> Unavailable:
-    return Unavailable("the writing thread was interrupted", written=None)
-
-
 def _wake(batch: list[Ticket]) -> None:
-    """Wake every owner; those of one event loop together, a wake-up per future costs too much."""
+    """Wake every owner who is done; those of one event loop together, a wake-up per future costs too much."""
     loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
     for ticket in batch:
+        if not ticket.is_done:
+            continue
         if isinstance(ticket, LoopTicket):
             loops.setdefault(ticket.loop, []).append(ticket.future)
         else:
             ticket.wake()
     for loop, futures in loops.items():
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
             loop.call_soon_threadsafe(_resolve, futures)
 
 

@@ -94,9 +94,8 @@ class HeadWatch:
         for future, after in list(self._futures.items()):
             if everyone or self._head > after:
                 del self._futures[future]
-                loop = future.get_loop()
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(_resolve, future)
+                with contextlib.suppress(RuntimeError):  # its loop is closed: nobody waits
+                    future.get_loop().call_soon_threadsafe(_resolve, future)
 
     def _start_looking(self) -> None:
         if self._looker is None and self._engine.is_shared and not self._is_closed:

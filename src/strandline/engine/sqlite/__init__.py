@@ -91,8 +91,12 @@ class SqliteEngine:
         if not self._connection.is_writable:
             raise Unavailable(f"{self._path} is read-only", hint=f"make it writable: chmod u+w {self._path}")
         try:
-            with self._lock, self._file_lock:
-                return self._writer.write(batch)
+            with self._lock:
+                try:
+                    self._file_lock.acquire()
+                    return self._writer.write(batch)
+                finally:
+                    self._file_lock.release()  # harmless if an interrupt kept us from taking it
         except (apsw.Error, OSError) as error:
             ours = translate(error, self._path, written=None)
             if ours is None:
@@ -182,6 +186,9 @@ class SqliteEngine:
             self._connection.close()
             self._file_lock.close()
 
+    def leave_to_parent(self) -> None:
+        self._file_lock.close()
+
     def _write_down_refusals(self) -> None:
         if self._writer.refused and self._connection.is_writable:
             with self._file_lock:
@@ -220,7 +227,7 @@ class SqliteEngine:
             return Connection(self._path, cache_kib=READER_CACHE_KIB, writable=self._connection.is_writable)
 
     def _give_back(self, reader: Connection) -> None:
-        if self._is_closed or len(self._readers) >= IDLE_READERS:
+        if self._is_closed or reader.in_transaction or len(self._readers) >= IDLE_READERS:
             reader.close()
         else:
             self._readers.append(reader)

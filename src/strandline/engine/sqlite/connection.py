@@ -66,8 +66,9 @@ class Connection:
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
         """A read transaction: all statements see the same state."""
-        self.run("begin")
         try:
+            self.roll_back()  # an interrupt may have left one open
+            self.run("begin")
             yield
         finally:
             self.roll_back()
@@ -100,17 +101,17 @@ class FileLock:
 
     def release(self) -> None:
         """Let the next one in."""
-        fcntl.flock(self._file, fcntl.LOCK_UN)  # type: ignore[arg-type]
+        if self._file is not None:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def __enter__(self) -> None:
         self.acquire()
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self.release()
+        self.release()
 
     def close(self) -> None:
-        """Close the lock file, which also lets the next one in."""
+        """Close the lock file. A forked process that does so leaves the lock to its parent."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

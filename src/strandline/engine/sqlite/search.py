@@ -99,6 +99,10 @@ class Search:
         self.head, self.recorded_at, self.indexed_to = rows[0] if rows else (0, 0, 0)
         self.segments = self._recent.covering(self.connection, self.indexed_to, self.head)
 
+    def forget_numbers(self) -> None:
+        """Names that a transaction gave numbers to may have others now."""
+        self._type_numbers.clear()
+
     def _find_committed(self, text: str) -> int | None:
         return self._names.find(self.connection, text)
 

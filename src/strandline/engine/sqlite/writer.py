@@ -54,24 +54,28 @@ class Writer:
         self._record_conditions = record_conditions
         self._shapes: dict[Shape, int] = {}
         self._refused = 0
-        # What the last commit left; the fields below belong to the transaction that is open.
-        self._committed_head = 0
+        # What the log was like after the last transaction; unknown while one is open, or if it failed.
+        self._known_head: int | None = None
         self._appends = 0
         self._last_retag = 0
+        # What belongs to the transaction that is open.
         self._new = Segment(0)
         self._new_entries = 0
         self._new_shapes: dict[Shape, int] = {}
 
     def write(self, batch: Sequence[Work]) -> list[Outcome]:
-        """One transaction for the whole batch; whatever fails, it leaves no trace."""
+        """One transaction for the whole batch; whatever fails or interrupts it, it leaves no trace."""
         try:
             self._begin()
             outcomes = [self._outcome(work) for work in batch]
-            if self._search.head > self._committed_head:
+            if self._search.head > self._new.after:
                 self._commit()
+            self._known_head = (
+                self._search.head
+            )  # last: whatever comes before it makes the next one look again
             return outcomes
         finally:
-            self._end()
+            self._connection.roll_back()
 
     def count_refused(self) -> None:
         """Write down the refusals that no commit has carried yet."""
@@ -85,10 +89,19 @@ class Writer:
         return self._refused
 
     def _begin(self) -> None:
+        known, self._known_head = self._known_head, None
+        self._pending.clear()
+        self._interning.rolled_back()
+        self._new_shapes.clear()
+        self._new_entries = 0
+        self._connection.roll_back()
         self._connection.run(_BEGIN)
         search = self._search
         search.look()
-        if search.head != self._committed_head:
+        if known is None:
+            self._settling.start_again()
+            search.forget_numbers()
+        if search.head != known:
             self._catch_up()
         self._new = Segment(search.head)
         search.segments = (*search.segments, self._new)
@@ -100,7 +113,6 @@ class Writer:
         retag = None if retagged is None else self._search.last_of_type(retagged)
         self._last_retag = retag or 0
         self._appends = self._execute(_LAST_APPEND, (head,))[0][0] if head else 0
-        self._committed_head = head
 
     def _commit(self) -> None:
         refused, search = self._refused, self._search
@@ -111,24 +123,10 @@ class Writer:
             self._connection.run("commit")
         except BaseException:
             self._refused = refused
-            self._settling.start_again()
             raise
         self._interning.committed()
         self._shapes.update(self._new_shapes)
         self._recent.committed(self._new)
-        # Last, so that whatever interrupts this, the next transaction catches up on what it missed.
-        self._committed_head = search.head
-
-    def _end(self) -> None:
-        if self._connection.in_transaction:
-            self._connection.roll_back()
-            if self._search.head != self._committed_head:  # what was counted is not in the log
-                self._settling.start_again()
-                self._committed_head = -1
-        self._pending.clear()
-        self._interning.rolled_back()
-        self._new_shapes.clear()
-        self._new_entries = 0
 
     def _outcome(self, work: Work) -> Outcome:
         try:
@@ -267,11 +265,11 @@ class Writer:
         changes = list(plan(retag, self._targets(retag)))
         if not changes:
             return AppendResult(search.head, search.head, 0)
+        result = self._insert(retag_events([change for _, change, _ in changes]), None)
+        self._last_retag = result.last
         search.indexed_to = self._settling.settle_all(search.segments, search.indexed_to)
         for event, change, tags in changes:
             self._retag_event(event, change, tags)
-        result = self._insert(retag_events([change for _, change, _ in changes]), None)
-        self._last_retag = result.last
         return result
 
     def _targets(self, retag: Retag) -> list[SequencedEvent]:

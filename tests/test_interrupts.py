@@ -1,0 +1,264 @@
+"""Whatever interrupts a transaction, the next one judges exactly, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from enum import Enum
+from pathlib import Path
+
+import pytest
+
+import strandline
+from strandline import (
+    AppendCondition,
+    AppendConditionFailed,
+    AppendRequest,
+    Event,
+    InvalidInput,
+    InvalidQuery,
+    Query,
+    QueryItem,
+    Unavailable,
+)
+from strandline.engine.maintenance import check_log
+from strandline.retag import Retag
+from strandline.testing import violations
+from tiny_segments import LIMITS
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "log.db"
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name, value in LIMITS:
+        monkeypatch.setattr(module, name, value)
+
+
+def poison(event: object) -> bool:
+    raise KeyboardInterrupt
+
+
+def test_numbers_given_in_a_transaction_that_was_rolled_back_are_forgotten(path: Path) -> None:
+    """The same number goes to another type afterwards; a condition must not mean that one."""
+    with strandline.connect(path) as store:
+        store.append([Event("S", {}), Event("S", {})])
+        with pytest.raises(KeyboardInterrupt):
+            store.append_many(
+                [
+                    AppendRequest([Event("T", 1)]),
+                    AppendRequest([Event("X", 1)], AppendCondition(Query.types("T"), after=2)),
+                    AppendRequest([Event("Y", 1)], AppendCondition(Query.of(QueryItem(where=poison)))),
+                ]
+            )
+        store.append(Event("U", 1))
+        store.append(Event("T", 1))
+        with pytest.raises(AppendConditionFailed):
+            store.append(Event("Z", 1), AppendCondition(Query.types("T"), after=store.head() - 1))
+        assert store.append(Event("Z", 1), AppendCondition(Query.types("T"), after=4)).position == 5
+        assert violations(store) == []
+    assert check_log(path).problems == []
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_database_that_is_full_now_and_then_loses_no_index_entry_and_counts_on(path: Path) -> None:
+    """SQLite ends the transaction by itself then; entries on their way and numbers must start again."""
+    written = failed = 0
+    with strandline.connect(path) as store:
+        database = store.engine._connection.database  # type: ignore[attr-defined]
+        for number in range(300):
+            if number % 20 == 15:
+                pages = database.pragma("page_count")
+                database.pragma("max_page_count", pages)
+            if number % 20 == 19:
+                database.pragma("max_page_count", 1_000_000)
+            try:
+                tags = [f"t:{number % 13}", f"u:{number}"]
+                store.append([Event("A", b"x" * 900, tags=tags) for _ in range(3)])
+                written += 1
+            except Unavailable:
+                failed += 1
+        assert store.stats().appends == written == len(list(store.appends()))
+        for value in range(13):
+            expected = [event.position for event in store.read() if f"t:{value}" in event.tags]
+            assert [event.position for event in store.read(Query.tag(f"t:{value}"))] == expected
+    assert failed > 10
+    assert check_log(path).problems == []
+
+
+@pytest.mark.parametrize("url", ["memory:", "file"])
+def test_a_retag_whose_clock_fails_changes_nothing(url: str, path: Path) -> None:
+    is_broken = False
+
+    def clock() -> object:
+        if is_broken:
+            raise OSError("no clock")
+        from datetime import UTC, datetime
+
+        return datetime.now(UTC)
+
+    with strandline.connect(path if url == "file" else url, clock=clock) as store:  # type: ignore[arg-type]
+        store.append(Event("A", 1, tags=["x"]))
+        is_broken = True
+        with pytest.raises(InvalidInput, match="no clock"):
+            store.retag(Query.all(), add=["y"])
+        outcomes = store.sequencer.run([Retag(Query.all(), ["y"]), AppendRequest(Event("B", 1))])
+        assert [type(outcome) for outcome in outcomes] == [InvalidInput, InvalidInput]
+        is_broken = False
+        assert [event.tags for event in store.read()] == [("x",)]
+        assert store.append(Event("C", 1)).position == 2
+    if url == "file":
+        assert check_log(path).problems == []
+
+
+class Name(str, Enum):  # noqa: UP042  (which formats as its own name)
+    STREAM = "orders"
+    TAG = "k:1"
+
+
+@pytest.mark.parametrize("url", ["memory:", "file"])
+def test_a_text_that_is_an_enum_means_its_value(url: str, path: Path) -> None:
+    with strandline.connect(path if url == "file" else url) as store:
+        store.append(Event(Name.STREAM, 1, stream=Name.STREAM, subject=Name.STREAM, tags=[Name.TAG]))
+        for query in (
+            Query.stream("orders"),
+            Query.subject("orders"),
+            Query.types("orders"),
+            Query.tag("k:1"),
+        ):
+            assert store.count(query) == 1
+        assert Query.stream(Name.STREAM).keys() == ("stream:orders",)
+        (event,) = store.read()
+        assert type(event.type) is type(event.stream) is type(event.tags[0]) is str
+        store.retag([1], replace={"k": [Name.STREAM]})
+        assert store.count(Query.tag("k:orders")) == 1
+
+
+@pytest.mark.parametrize("url", ["memory:", "file"])
+def test_a_matcher_that_exits_fails_its_own_append_only(url: str, path: Path) -> None:
+    def leave(event: object) -> bool:
+        sys.exit()
+
+    async def use() -> None:
+        async with strandline.connect_async(path if url == "file" else url) as store:
+            await store.append(Event("A", 1))
+            with pytest.raises(InvalidQuery, match="SystemExit"):
+                await store.append(Event("B", 1), AppendCondition(Query.of(QueryItem(where=leave))))
+            assert (await store.append(Event("C", 1))).position == 2
+
+    asyncio.run(asyncio.wait_for(use(), 20))
+
+
+@pytest.mark.parametrize("url", ["memory:", "file"])
+def test_a_matcher_cannot_close_the_store(url: str, path: Path) -> None:
+    with strandline.connect(path if url == "file" else url) as store:
+        store.append(Event("A", 1))
+        query = Query.of(QueryItem(where=lambda _event: store.close() or True))  # type: ignore[func-returns-value]
+        with pytest.raises(InvalidQuery, match="must not call the store"):
+            store.append(Event("B", 1), AppendCondition(query))
+        assert not store.is_closed
+
+
+def test_an_event_loop_that_is_gone_stops_nobody(path: Path) -> None:
+    """A future of a closed loop is among those to wake."""
+    store = strandline.connect(path)
+
+    async def leave_behind() -> None:
+        future = asyncio.get_running_loop().create_future()
+        store.watch._futures[future] = 0
+        store.watch._waiters += 1
+
+    asyncio.run(leave_behind())
+    assert store.append(Event("A", 1)).position == 1
+
+    async def use() -> None:
+        other = strandline.AsyncEventStore(store)
+        assert (await other.append(Event("B", 1))).position == 2
+
+    asyncio.run(asyncio.wait_for(use(), 20))
+    store.close()
+
+
+def test_a_forked_child_does_not_keep_the_lock_of_a_parent_that_was_killed(path: Path) -> None:
+    program = f"""
+import os, time, strandline
+store = strandline.connect({str(path)!r})
+store.engine._file_lock.acquire()
+child = os.fork()
+if child == 0:
+    time.sleep(60)
+print(child, flush=True)
+time.sleep(60)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    try:
+        parent.kill()
+        parent.communicate()
+        appended = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                f"import strandline; strandline.connect({str(path)!r}).append(strandline.Event('A', 1))",
+            ],
+            timeout=20,
+            check=True,
+        )
+        assert appended.returncode == 0
+        os.kill(child, 0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+STORM = """
+import faulthandler, random, signal, sys, strandline
+from strandline import AppendConditionFailed, Event, Query
+
+faulthandler.dump_traceback_later(60, exit=True)
+random.seed(int(sys.argv[2]))
+store = strandline.connect(sys.argv[1])
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+signal.signal(signal.SIGALRM, interrupt)
+interrupts = 0
+while interrupts < 300:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 2e-3))
+        while True:
+            read = store.read(Query.tag(f"k:{random.randrange(3)}"))
+            store.append(Event("A", {}, tags=[f"k:{random.randrange(3)}"]), read.condition)
+            store.count(Query.types("A"))
+    except (KeyboardInterrupt, AppendConditionFailed):
+        interrupts += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+store.append(Event("Last", {}))
+store.close()
+print("sound")
+"""
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_storm_of_interrupts_leaves_a_store_that_works(path: Path, seed: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STORM, str(path), str(seed)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("sound\n", 0), done.stderr[-2000:]
+    with strandline.connect(path) as store:
+        assert [event.type for event in store.read(backwards=True, limit=1)] == ["Last"]
+        assert violations(store) == []
+    assert check_log(path).problems == []
