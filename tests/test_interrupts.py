@@ -192,6 +192,7 @@ store = strandline.connect({str(path)!r})
 store.engine._file_lock.acquire()
 child = os.fork()
 if child == 0:
+    os.close(1)
     time.sleep(60)
 print(child, flush=True)
 time.sleep(60)

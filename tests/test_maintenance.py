@@ -110,6 +110,37 @@ def test_a_damaged_file_is_reported_and_not_raised(path: Path) -> None:
     assert "file" in kinds(path)
 
 
+def test_a_check_beside_a_process_that_retags_finds_nothing_that_is_not_there(path: Path) -> None:
+    is_done = threading.Event()
+    with strandline.connect(path) as store:
+
+        def retag() -> None:
+            number = 0
+            while not is_done.is_set():
+                number += 1
+                store.retag([3], replace={"seat": [str(number)]})
+                store.append(Event("Other", {}), store.read(Query.tag(f"seat:{number}")).condition)
+
+        writer = threading.Thread(target=retag)
+        writer.start()
+        try:
+            for _ in range(15):
+                assert kinds(path) == set()
+        finally:
+            is_done.set()
+            writer.join()
+
+
+def test_a_file_that_is_refused_gets_no_company(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no store, just notes")
+    for attempt in (strandline.connect, check_log, migrate_log):
+        with pytest.raises(InvalidInput):
+            attempt(tmp_path / "notes.txt")
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+    with pytest.raises(InvalidInput, match="regular file"):
+        strandline.connect("/dev/null")
+
+
 def test_check_reports_progress_up_to_the_end(path: Path) -> None:
     seen: list[tuple[int, int]] = []
     check_log(path, lambda done, total: seen.append((done, total)))

@@ -277,3 +277,12 @@ def test_values_show_how_they_are_written() -> None:
     assert repr(Query.all()) == "Query.all()"
     joined = AppendCondition.all_of(AppendCondition(query, 3), AppendCondition(Query.all()))
     assert repr(joined).startswith("AppendCondition.all_of(")
+
+
+def test_a_where_that_is_too_deep_is_refused_when_it_is_made() -> None:
+    deep: object = 1
+    for _ in range(60):
+        deep = {"b": deep}
+    for where in ({"a": deep}, {"a": {"$eq": deep}}, {"a": [deep]}):
+        with pytest.raises(InvalidQuery, match="levels deep"):
+            QueryItem(where=where)

@@ -177,7 +177,7 @@ def check_size(events: Sequence[Event], max_data_bytes: int) -> None:
     total = 0
     for event in events:
         size = len(event.data)
-        total += size
+        total += size + sum(len(name) + len(value) for name, value in event.metadata.items())
         if size > max_data_bytes:
             raise PayloadTooLarge(
                 f"the data of a {event.type} has {size:,} bytes, the limit is {max_data_bytes:,}",
@@ -185,7 +185,7 @@ def check_size(events: Sequence[Event], max_data_bytes: int) -> None:
             )
     if total > MAX_APPEND_BYTES:
         raise PayloadTooLarge(
-            f"the append has {total:,} bytes of data, the limit is {MAX_APPEND_BYTES:,}",
+            f"the append has {total:,} bytes of data and metadata, the limit is {MAX_APPEND_BYTES:,}",
             hint="split it into several appends",
         )
 

@@ -307,9 +307,11 @@ def _decode_fields(text: str | bytes) -> dict[str, Any]:
         fields = msgspec.json.decode(text)
         raw = msgspec.json.decode(text, type=_Json).data
         encoded = fields.pop("data_base64", None)
-        decoded = None if encoded is None else base64.b64decode(encoded)
+        decoded = None if encoded is None else base64.b64decode(encoded, validate=True)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         raise InvalidEvent(f"not the JSON form of an event: {error}") from error
+    if decoded is not None and raw is not msgspec.UNSET:
+        raise InvalidEvent("an event has data or data_base64, not both")
     if decoded is not None:
         fields["data"] = decoded
     elif raw is not msgspec.UNSET:

@@ -203,6 +203,10 @@ class EventStore:
 
     def requests(self, requests: Iterable[AppendRequest]) -> Sequence[AppendRequest]:
         """The requests, if this store may take them all."""
+        if isinstance(requests, AppendRequest) or not isinstance(requests, Iterable):
+            raise InvalidInput(
+                "append_many takes a list of AppendRequests", hint="write [AppendRequest([events])]"
+            )
         listed = tuple(requests)
         for request in listed:
             if not isinstance(request, AppendRequest):

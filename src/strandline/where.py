@@ -18,6 +18,7 @@ from .errors import InvalidInput, InvalidQuery
 
 METADATA: Final = "$metadata"
 ALL_OF: Final = "$and"
+MAX_DEPTH: Final = 50
 
 
 class Payload(Protocol):
@@ -105,6 +106,7 @@ def check_where(where: object) -> dict[str, Any] | Callable[[Any], bool]:
             copy = msgspec.json.decode(msgspec.json.encode(where))
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidQuery(f"where is not JSON: {error}", hint="use JSON values only") from error
+        _check_depth(copy)
         _check_top(copy)
         return dict(copy)
     if callable(where):
@@ -171,6 +173,13 @@ def _call(where: Callable[[Any], bool], event: Payload) -> bool:
 
 def _conjuncts(where: dict[str, Any]) -> list[Any]:
     return list(where[ALL_OF]) if where.keys() == {ALL_OF} else [where]
+
+
+def _check_depth(value: Any, depth: int = 0) -> None:
+    if depth > MAX_DEPTH:
+        raise InvalidQuery(f"where is nested more than {MAX_DEPTH} levels deep", hint="match on fewer levels")
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_depth(inner, depth + 1)
 
 
 def _check_top(where: Any) -> None:

@@ -143,3 +143,10 @@ def test_a_command_that_reads_leaves_an_empty_file_empty(cli, command, tmp_path)
     assert done.code == 2
     assert "no store" in done.err
     assert (tmp_path / "empty.db").stat().st_size == 0
+
+
+@pytest.mark.parametrize("command", ["head", "read", "stats", "tail"])
+def test_a_log_in_memory_is_refused_because_nothing_can_be_in_it(cli, command):
+    done = cli(command, "memory:")
+    assert done.code == 2
+    assert "name a file" in done.err

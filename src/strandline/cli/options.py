@@ -49,6 +49,8 @@ def store_url(url: str | None) -> str:
     found = url or os.environ.get(URL_VARIABLE, "")
     if not found:
         raise InvalidInput("no store was named", hint=f"give its URL, or set {URL_VARIABLE}=school.db")
+    if found == "memory:":
+        raise InvalidInput("memory: ends with the command, so there is nothing in it", hint="name a file")
     return found
 
 

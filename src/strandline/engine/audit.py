@@ -1,31 +1,40 @@
 """Auditing recorded conditions: was every accepted append allowed, with the tags as of then?
 
-Uses nothing but the engine's own reads, so it serves every engine.
+Uses nothing but reads of pages, so it serves every engine.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator
+from typing import Protocol
 
 from ..append import AppendCondition, RecordedAppend
 from ..event import SequencedEvent
 from ..names import RETAGGED
 from ..query import Query
 from ..retag import Change, changes_of, meaning_changed
-from . import Engine, Span
+from . import Page, Span
 
 PAGE = 2_000
+
+
+class Reader(Protocol):
+    """What an audit needs of a log: an engine, or one snapshot of it."""
+
+    def read_page(self, query: Query, span: Span, size: int) -> Page:
+        """See `Engine.read_page`."""
+        ...
 
 
 class History:
     """The tags of every event, as of any position."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
         self._changes: dict[int, list[tuple[int, Change]]] = {}
         self._changed_by: dict[int, list[int]] = {}
-        for event in events(engine, Query.types(RETAGGED), Span()):
+        for event in events(reader, Query.types(RETAGGED), Span()):
             changes = changes_of(event)
             self._changed_by[event.position] = [change.position for change in changes]
             for change in changes:
@@ -48,32 +57,32 @@ class History:
 
     def event(self, position: int) -> SequencedEvent:
         """The event at a position."""
-        (event,) = events(self._engine, Query.all(), Span(position - 1, position))
+        (event,) = events(self._reader, Query.all(), Span(position - 1, position))
         return event
 
 
-def events(engine: Engine, query: Query, span: Span | None) -> Iterator[SequencedEvent]:
+def events(reader: Reader, query: Query, span: Span | None) -> Iterator[SequencedEvent]:
     """The matching events of a span, page by page."""
     while span is not None:
-        page = engine.read_page(query, span, PAGE)
+        page = reader.read_page(query, span, PAGE)
         yield from page.events
         span = page.rest
 
 
-def violation(engine: Engine, history: History, append: RecordedAppend) -> int | None:
+def violation(reader: Reader, history: History, append: RecordedAppend) -> int | None:
     """The position that should have refused the append, None if its condition held."""
     for part in () if append.condition is None else append.condition.parts:
-        found = _violation(engine, history, part, append.first - 1)
+        found = _violation(reader, history, part, append.first - 1)
         if found is not None:
             return found
     return None
 
 
-def _violation(engine: Engine, history: History, part: AppendCondition, head: int) -> int | None:
+def _violation(reader: Reader, history: History, part: AppendCondition, head: int) -> int | None:
     query, after = part.fail_if_events_match, part.after
     if after >= head:
         return None
-    for event in events(engine, query, Span(after, head)):
+    for event in events(reader, query, Span(after, head)):
         if query.matches(event, history.tags(event, head)):
             return event.position
     for position in _between(history.retagged, after, head):

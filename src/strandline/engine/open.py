@@ -24,7 +24,9 @@ def open_engine(
 
 def sqlite_path(url: str | os.PathLike[str]) -> str | None:
     """The file that a URL names, None for `memory:`."""
-    text = os.fspath(url)
+    if not isinstance(url, (str, os.PathLike)):
+        raise InvalidInput(f"a store is named by text or a path, not {type(url).__name__}")
+    text = os.fsdecode(url)
     if text == "memory:":
         return None
     scheme, separator, rest = text.partition("://")
@@ -34,7 +36,7 @@ def sqlite_path(url: str | os.PathLike[str]) -> str | None:
             hint='for example strandline.connect("school.db")',
         )
     path = rest.removeprefix("/") if separator else text
-    if not path or path == ":memory:":
+    if not path or path == ":memory:" or "\0" in path:
         raise InvalidInput(
             f"{text!r} names no file", hint='strandline.connect("memory:") keeps a log in memory'
         )

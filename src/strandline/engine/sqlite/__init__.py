@@ -20,7 +20,7 @@ from ...errors import StoreClosed, Unavailable
 from ...query import Query
 from .. import Outcome, Page, Span, Stats, Work
 from ..rules import Time
-from .conditions import JSON, status_of, unpack
+from .appends import recorded_appends
 from .connection import (
     READER_CACHE_KIB,
     WRITER_CACHE_KIB,
@@ -34,7 +34,7 @@ from .connection import (
 )
 from .names import Names
 from .recent import Recent
-from .schema import check_version, prepare, version, version_of
+from .schema import check_version, prepare, refuse_foreign, version, version_of
 from .search import Search
 from .statements import sql
 from .writer import Writer
@@ -44,8 +44,6 @@ IDLE_READERS = 4
 
 _HEAD = sql("head")
 _LAST_APPEND = sql("last_append")
-_APPENDS_AFTER = sql("appends_after")
-_SHAPE_BY_ID = sql("shape_by_id")
 _RECORDED_AT = sql("recorded_at")
 _STATS = sql("stats")
 
@@ -77,6 +75,7 @@ class SqliteEngine:
             connection = Connection(self._path, cache_kib=WRITER_CACHE_KIB, writable=False)
             check_version(version_of(connection, self._path), self._path)
             return connection
+        refuse_foreign(self._path)
         with self._file_lock:
             create_file(self._path)
             connection = Connection(self._path, cache_kib=WRITER_CACHE_KIB)
@@ -110,7 +109,7 @@ class SqliteEngine:
     def read_page(self, query: Query, span: Span, size: int) -> Page:
         is_long = size > SHORT_READ or any(item.where is not None for item in query.items)
         with self._looking(is_long=is_long) as search:
-            return search.page(query, span, size)
+            return search.read_page(query, span, size)
 
     def exists(self, query: Query, after: int) -> bool:
         with self._looking() as search:
@@ -133,31 +132,7 @@ class SqliteEngine:
 
     def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
         with self._looking(is_long=True) as search:
-            connection = search.connection
-            return [
-                self._recorded(connection, *row) for row in connection.execute(_APPENDS_AFTER, (after, size))
-            ]
-
-    def _recorded(
-        self,
-        connection: Connection,
-        first: int,
-        last: int,
-        shape: int | None,
-        arguments: str,
-        recorded_at: int,
-    ) -> RecordedAppend:
-        status = status_of(shape)
-        condition = None
-        if status == "recorded":
-            ((text,),) = connection.execute(_SHAPE_BY_ID, (shape,))
-            condition = unpack(
-                first,
-                None if shape == JSON else text,
-                arguments,
-                lambda number: self._names.text(connection, number),
-            )
-        return RecordedAppend(first, last, condition, status, recorded_at)
+            return recorded_appends(search.connection, self._names, after, size)
 
     def stats(self) -> Stats:
         with self._looking(is_long=True) as search:

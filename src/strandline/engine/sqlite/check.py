@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import apsw
@@ -15,7 +16,8 @@ from .. import audit
 from ..reports import CheckReport, Problem, Progress
 from ..rules import Time
 from . import SqliteEngine
-from .connection import READER_CACHE_KIB, Connection, translated
+from .appends import recorded_appends
+from .connection import READER_CACHE_KIB, Connection, is_writable, translated
 from .names import EVERY_EVENT, Names
 from .recent import Recent
 from .search import Range, Search
@@ -29,12 +31,14 @@ _APPENDS_NUMBERED = sql("appends_numbered")
 
 
 class Check:
-    """One run over a log. Structure is judged in one snapshot, conditions up to its head."""
+    """One run over one snapshot of a log."""
 
     def __init__(self, path: str, progress: Progress | None) -> None:
         self._progress = progress or (lambda _done, _all: None)
-        self._engine = SqliteEngine(path, Time(), create=False)
-        self._connection = Connection(path, cache_kib=READER_CACHE_KIB)
+        SqliteEngine(path, Time(), create=False).close()  # refuses what is no store, or another version's
+        self._connection = Connection(
+            path, cache_kib=READER_CACHE_KIB, writable=is_writable(os.path.abspath(path))
+        )
         self._execute = self._connection.execute
         self._names = Names()
         self._search = Search(self._connection, self._names, Recent(self._names))
@@ -53,7 +57,7 @@ class Check:
                 self._check_file()
                 postings = self._check_events()
                 self._check_appends()
-            self._check_conditions()
+                self._check_conditions()
         except (CorruptLog, apsw.CorruptError, msgspec.DecodeError) as error:
             self._found("file", 0, f"cannot be read: {error}")
         return CheckReport(self._head, self._appends, self._conditions, postings, self._problems)
@@ -61,7 +65,6 @@ class Check:
     def close(self) -> None:
         """Release the file."""
         self._connection.close()
-        self._engine.close()
 
     def _found(self, kind: str, position: int, message: str) -> None:
         if len(self._problems) < MAX_PROBLEMS:
@@ -96,7 +99,7 @@ class Check:
         ((found,),) = self._execute("select count(*) from posting")
         if found != expected and not self._problems:
             self._found("index", 0, f"has {found} entries, the events have {expected} of them")
-        self._check_retagged(audit.History(self._engine))
+        self._check_retagged(audit.History(self._search))
         return entries
 
     def _pages(self) -> Iterator[list[SequencedEvent]]:
@@ -147,12 +150,12 @@ class Check:
             )
 
     def _check_conditions(self) -> None:
-        history = audit.History(self._engine)
+        history = audit.History(self._search)
         after = 0
-        while page := self._engine.appends_page(after, PAGE):
+        while page := recorded_appends(self._connection, self._names, after, PAGE):
             for append in page:
                 self._conditions += append.condition is not None
-                broken = audit.violation(self._engine, history, append)
+                broken = audit.violation(self._search, history, append)
                 if broken is not None:
                     self._found(
                         "condition",

@@ -124,6 +124,8 @@ def check_file(path: str, *, create: bool) -> None:
         raise InvalidInput(
             f"{path} is a folder", hint=f"name a file in it: {os.path.join(path, 'events.db')}"
         )
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InvalidInput(f"{path} is not a regular file", hint="name a file")
     if not os.path.isdir(folder):
         raise NotFound(f"the folder {folder} does not exist", hint=f"make it: mkdir -p {folder}")
     if not create and not os.path.exists(path):

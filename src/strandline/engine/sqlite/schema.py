@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
+
+import apsw
 
 from ...errors import CorruptLog, InvalidInput, NotFound, SchemaMismatch
-from .connection import WRITER_CACHE_KIB, Connection, FileLock, check_file, translated
+from .connection import READER_CACHE_KIB, WRITER_CACHE_KIB, Connection, FileLock, check_file, translated
 from .statements import sql
 
+WAL_ATTEMPTS = 1_000
 APPLICATION_ID = 0x5374726C  # "Strl", which `file` and SQLite show
 
 # Numbered from 1, in order; a step that was released never changes, and none drops anything.
@@ -36,6 +40,16 @@ def version_of(connection: Connection, path: str) -> int:
     return 0
 
 
+def refuse_foreign(path: str) -> None:
+    """Look before anything is made beside the file; an empty one may become a store."""
+    if os.path.exists(path) and os.path.getsize(path):
+        connection = Connection(path, cache_kib=READER_CACHE_KIB)
+        try:
+            version_of(connection, path)
+        finally:
+            connection.close()
+
+
 def check_version(found: int, path: str) -> None:
     """Refuse a schema that this version of Strandline does not speak."""
     refuse_newer(found, path)
@@ -60,9 +74,21 @@ def prepare(connection: Connection, path: str, *, create: bool) -> None:
     if version_of(connection, path) == 0:
         if not create:
             raise NotFound(f"there is no store in {path}: the file is empty", hint="check the path")
-        connection.execute("pragma journal_mode = wal")
+        switch_to_wal(connection)
         apply(connection, plan(0))
     check_version(version_of(connection, path), path)
+
+
+def switch_to_wal(connection: Connection) -> None:
+    """Keep a write-ahead log. The switch does not wait for those who just look at the file, so try again."""
+    for attempt in range(WAL_ATTEMPTS):
+        try:
+            connection.execute("pragma journal_mode = wal")
+            return
+        except apsw.BusyError:
+            if attempt == WAL_ATTEMPTS - 1:
+                raise
+            time.sleep(0.005)
 
 
 def apply(connection: Connection, steps: list[str]) -> None:
@@ -82,6 +108,8 @@ def migrate(path: str, *, dry_run: bool) -> tuple[int, list[str]]:
     """Bring a file up to date and verify it; returns the schema it had and the steps it needed."""
     check_file(path, create=False)
     lock = FileLock(os.path.abspath(path))
+    with translated(path):
+        refuse_foreign(path)
     with translated(path), lock:
         connection = Connection(path, cache_kib=WRITER_CACHE_KIB)
         try:

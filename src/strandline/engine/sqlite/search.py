@@ -106,7 +106,7 @@ class Search:
     def _find_committed(self, text: str) -> int | None:
         return self._names.find(self.connection, text)
 
-    def page(self, query: Query, span: Span, size: int) -> Page:
+    def read_page(self, query: Query, span: Span, size: int) -> Page:
         """See `Engine.read_page`."""
         head = self.head if span.until is None else min(self.head, span.until)
         candidates = self.candidates(query, Range(span.after, head, span.backwards), size)
