@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from enum import Enum
 from pathlib import Path
 
+import apsw
 import pytest
 
 import strandline
@@ -89,6 +91,30 @@ def test_a_database_that_is_full_now_and_then_loses_no_index_entry_and_counts_on
             expected = [event.position for event in store.read() if f"t:{value}" in event.tags]
             assert [event.position for event in store.read(Query.tag(f"t:{value}"))] == expected
     assert failed > 10
+    assert check_log(path).problems == []
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_commit_that_fails_takes_the_entries_that_were_settling_back(path: Path) -> None:
+    """SQLite has ended the transaction by itself when the error arrives."""
+    with strandline.connect(path) as store:
+        connection = store.engine._connection  # type: ignore[attr-defined]
+        run, commits = connection.run, 0
+
+        def fail_now_and_then(statement: str, parameters: tuple[object, ...] = ()) -> None:
+            nonlocal commits
+            commits += statement == "commit"
+            if statement == "commit" and commits % 3 == 0:
+                run("rollback")
+                raise apsw.FullError("database or disk is full")
+            run(statement, parameters)
+
+        connection.run = fail_now_and_then
+        for number in range(200):
+            with contextlib.suppress(Unavailable):
+                store.append(Event("A", number, tags=[f"t:{number % 13}", f"u:{number}"]))
+        assert commits == 200
+        assert store.head() == store.stats().appends == 134
     assert check_log(path).problems == []
 
 
