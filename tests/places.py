@@ -1,0 +1,36 @@
+"""Where the logs under test are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import strandline
+from strandline import AsyncEventStore, EventStore
+from strandline.testing.postgres import VARIABLE, VERSIONS
+
+POSTGRES = (*(f"postgres{version}" for version in VERSIONS), *(["postgres-env"] * (VARIABLE in os.environ)))
+
+
+class Place(NamedTuple):
+    """An empty log of some engine: its URL and, in a database of many logs, its name."""
+
+    url: str | Path
+    log: str | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {} if self.log is None else {"log": self.log}
+
+    def connect(self, **options: Any) -> EventStore:
+        return strandline.connect(self.url, **self.options, **options)
+
+    def connect_async(self, **options: Any) -> AsyncEventStore:
+        return strandline.connect_async(self.url, **self.options, **options)
+
+
+def new_log(url: str) -> Place:
+    """A log in the database at `url` that no other test uses."""
+    return Place(url, f"t{uuid4().hex[:12]}")
