@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from places import POSTGRES, Place, new_log
+from places import POSTGRES, Place, PostgresUrl, new_log
 from strandline.testing.postgres import VARIABLE, PostgresServer
 
 pytest.register_assert_rewrite("strandline.testing.conformance")
@@ -19,8 +19,6 @@ pytest.register_assert_rewrite("strandline.testing.conformance")
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", settings.get_profile("default"), max_examples=20_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
-
-PostgresUrl = Callable[[str], str]
 
 
 @pytest.fixture(scope="session")
@@ -42,23 +40,31 @@ def postgres_url(postgres_server: Callable[[str], PostgresServer]) -> PostgresUr
     return lambda name: os.environ[VARIABLE] if name == "postgres-env" else postgres_server(name).url()
 
 
-@pytest.fixture(params=POSTGRES)
-def postgres(request: pytest.FixtureRequest, postgres_url: PostgresUrl) -> Place:
-    """An empty log on each PostgreSQL."""
-    return new_log(postgres_url(request.param))
+@pytest.fixture
+def new_place(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str], Place]:
+    """An empty log of an engine: `memory`, `sqlite`, or one of `POSTGRES`."""
+
+    def new_place(engine: str) -> Place:
+        if engine in POSTGRES:
+            return new_log(request.getfixturevalue("postgres_url")(engine))
+        return Place("memory:" if engine == "memory" else tmp_path / "log.db")
+
+    return new_place
 
 
 @pytest.fixture(params=["memory", "sqlite", *POSTGRES])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def place(request: pytest.FixtureRequest, new_place: Callable[[str], Place]) -> Place:
     """An empty log of each engine."""
-    if request.param == "memory":
-        return Place("memory:")
-    if request.param == "sqlite":
-        return Place(tmp_path / "log.db")
-    return new_log(request.getfixturevalue("postgres_url")(request.param))
+    return new_place(request.param)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
-    """Where an empty log of each embedded engine is."""
-    return "memory:" if request.param == "memory" else tmp_path / "log.db"
+@pytest.fixture(params=["sqlite", *POSTGRES])
+def kept(request: pytest.FixtureRequest, new_place: Callable[[str], Place]) -> Place:
+    """An empty log of each engine that several processes can open, and that stays when they end."""
+    return new_place(request.param)
+
+
+@pytest.fixture(params=POSTGRES)
+def postgres(request: pytest.FixtureRequest, new_place: Callable[[str], Place]) -> Place:
+    """An empty log on each PostgreSQL."""
+    return new_place(request.param)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import strandline
-from strandline import AsyncEventStore, EventStore
+from strandline import EventStore, connect_async
 from strandline.testing.postgres import VARIABLE, VERSIONS
 
 POSTGRES = (*(f"postgres{version}" for version in VERSIONS), *(["postgres-env"] * (VARIABLE in os.environ)))
+PostgresUrl = Callable[[str], str]
 
 
 class Place(NamedTuple):
@@ -24,10 +27,15 @@ class Place(NamedTuple):
     def options(self) -> dict[str, Any]:
         return {} if self.log is None else {"log": self.log}
 
+    @property
+    def arguments(self) -> tuple[str, str]:
+        """The place for another process: its URL, and its options as JSON."""
+        return str(self.url), json.dumps(self.options)
+
     def connect(self, **options: Any) -> EventStore:
         return strandline.connect(self.url, **self.options, **options)
 
-    def connect_async(self, **options: Any) -> AsyncEventStore:
+    def connect_async(self, **options: Any) -> connect_async:
         return strandline.connect_async(self.url, **self.options, **options)
 
 

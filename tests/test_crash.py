@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 from crash import Victim
+from places import Place
 
 KILLS = 30
 
 
-def test_after_30_kills_every_acknowledged_append_is_there_and_none_is_half_there(tmp_path: Path) -> None:
-    victim = Victim(tmp_path / "log.db")
+def test_after_30_kills_every_acknowledged_append_is_there_and_none_is_half_there(kept: Place) -> None:
+    victim = Victim(kept)
     for kill in range(KILLS):
         victim.kill_one()
         if kill % 6 == 5:
@@ -33,4 +34,4 @@ def test_a_process_killed_while_it_creates_the_file_leaves_one_that_opens(tmp_pa
                 pass
         process.kill()
         process.communicate()
-        assert Victim(path).judge() == 1
+        assert Victim(Place(path)).judge() == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import signal
 import subprocess
 import sys
@@ -72,23 +71,26 @@ def test_a_server_ends_with_a_test_process_that_is_killed() -> None:
 import sys
 from strandline.testing.postgres import PostgresServer
 server = PostgresServer.start(version=18)
-print(server.folder, server.data.joinpath("postmaster.pid").read_text().split()[0], flush=True)
+print(server.folder, server.url(), flush=True)
 sys.stdin.read()
 """
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    folder, pid = process.stdout.readline().split()
-    os.kill(int(pid), 0)
+    folder, url = process.stdout.readline().split()
+    connection = psycopg.connect(url)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     end = time.monotonic() + 20
-    while time.monotonic() < end and (Path(folder).exists() or Path(f"/proc/{pid}").exists()):
+    while time.monotonic() < end and Path(folder).exists():
         time.sleep(0.01)
     assert not Path(folder).exists()
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid), 0)
+    with pytest.raises(psycopg.OperationalError):
+        connection.execute("select 1")
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(url)
+    connection.close()
 
 
 def test_a_server_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:

@@ -58,15 +58,16 @@ WATCHER = """
 import os, shutil, signal, sys, time
 folder, data = sys.argv[1:]
 sys.stdin.read()
+pid_file = os.path.join(data, "postmaster.pid")
 try:
-    with open(os.path.join(data, "postmaster.pid")) as file:
-        pid = int(file.readline())
-    os.kill(pid, signal.SIGQUIT)
-    for _ in range(1000):
-        os.kill(pid, 0)
-        time.sleep(0.01)
+    with open(pid_file) as file:
+        os.kill(int(file.readline()), signal.SIGQUIT)
 except (OSError, ValueError):
     pass
+else:
+    end = time.monotonic() + 10
+    while os.path.exists(pid_file) and time.monotonic() < end:
+        time.sleep(0.01)
 shutil.rmtree(folder, ignore_errors=True)
 """
 
