@@ -198,7 +198,7 @@ class PostgresServer:
         )
         if made.returncode:
             raise RuntimeError(f"initdb says: {made.stdout}{made.stderr}")
-        self.port = _free_port()
+        self.port = free_port()
         self.start_again()
 
     def _options(self) -> Iterator[str]:
@@ -271,7 +271,7 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
-def _free_port() -> int:
+def free_port() -> int:
     for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as attempt:
             try:
