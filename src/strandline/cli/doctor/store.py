@@ -9,7 +9,7 @@ from pathlib import Path
 
 import strandline
 from strandline import InvalidInput, StrandlineError
-from strandline.engine.open import sqlite_path
+from strandline.engine.open import place_of
 from strandline.engine.sqlite.connection import READER_CACHE_KIB, Connection, translated
 
 from .finding import Finding, judged
@@ -33,10 +33,10 @@ def store_findings(url: str) -> Iterator[Finding]:
 def file_of(url: str) -> Path | None:
     """The file of a store, None if it is not one."""
     try:
-        path = sqlite_path(url)
+        place = place_of(url)
     except InvalidInput:
         return None
-    return None if path is None else Path(path)
+    return Path(place.address) if place.engine == "sqlite" else None
 
 
 def mode_finding(path: Path) -> Finding:
