@@ -42,7 +42,13 @@ class PostgresEngine:
     is_shared = True
 
     def __init__(
-        self, url: str, time: Time, *, log: str = "default", record_conditions: bool = True, create: bool = True
+        self,
+        url: str,
+        time: Time,
+        *,
+        log: str = "default",
+        record_conditions: bool = True,
+        create: bool = True,
     ) -> None:
         self._address = Address(url, log)
         self._sql = Statements(self._address)

@@ -99,7 +99,7 @@ class Batch:
     def _matches(self, item: QueryItem) -> Iterable[int]:
         tags = item.index_tags()
         if tags:
-            candidates: Iterable[int] = min((self._by_tag.get(tag, ()) for tag in tags), key=len)
+            candidates: Sequence[int] = min((self._by_tag.get(tag, []) for tag in tags), key=len)
         else:
             candidates = range(1, len(self._events) + 1)
         return (number for number in candidates if item.matches(self._events[number - 1]))

@@ -70,8 +70,7 @@ class Connection:
     def is_usable(self) -> bool:
         """Whether it can be used again."""
         return (
-            not self._connection.closed
-            and self._connection.info.transaction_status == TransactionStatus.IDLE
+            not self._connection.closed and self._connection.info.transaction_status == TransactionStatus.IDLE
         )
 
     def notifications(self, seconds: float) -> bool:
@@ -109,7 +108,9 @@ def is_lost(error: psycopg.Error) -> bool:
     if isinstance(error, (pg.AdminShutdown, pg.CrashShutdown, pg.CannotConnectNow, pg.IdleSessionTimeout)):
         return True
     if error.sqlstate is None:
-        return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) and _will_pass(str(error))
+        return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) and _will_pass(
+            str(error)
+        )
     return error.sqlstate.startswith("08")
 
 
@@ -120,7 +121,9 @@ def _will_pass(message: str) -> bool:
     )
 
 
-def translate(error: psycopg.Error, address: Address, *, written: bool | None = False) -> StrandlineError | None:
+def translate(
+    error: psycopg.Error, address: Address, *, written: bool | None = False
+) -> StrandlineError | None:
     """The error to raise instead of one of PostgreSQL's; None to let it pass."""
     said = _first_line(error)
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
@@ -146,7 +149,8 @@ def _forbidden(said: str, address: Address) -> StrandlineError:
 
 def _read_only(said: str, address: Address) -> StrandlineError:
     return Unavailable(
-        f"{address.server} takes no writes: {said}", hint="connect to the primary server; replicas serve reads"
+        f"{address.server} takes no writes: {said}",
+        hint="connect to the primary server; replicas serve reads",
     )
 
 
@@ -155,7 +159,9 @@ def _try_again(said: str, address: Address) -> StrandlineError:
 
 
 def _full(said: str, address: Address) -> StrandlineError:
-    return Unavailable(f"{address.server} has no room: {said}", hint="free some space, then send the same again")
+    return Unavailable(
+        f"{address.server} has no room: {said}", hint="free some space, then send the same again"
+    )
 
 
 def _gone(said: str, address: Address) -> StrandlineError:

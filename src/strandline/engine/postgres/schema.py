@@ -92,7 +92,9 @@ def prepare(connection: Connection, address: Address, *, create: bool) -> None:
     found = version_of(connection, address)
     if found == 0:
         if not create:
-            raise NotFound(f"there is no {address}", hint="check the URL and log=; strandline append makes a log")
+            raise NotFound(
+                f"there is no {address}", hint="check the URL and log=; strandline append makes a log"
+            )
         found = upgrade(connection, address)[1]
     check_version(found, address)
 
@@ -161,7 +163,8 @@ def verify(connection: Connection, address: Address) -> None:
     missing = connection.rows(load(__package__, "verify").replace("{literal}", literal), (_PARTS,))
     if missing:
         raise CorruptLog(
-            f"{address} lacks {', '.join(name for (name,) in missing)}", hint="restore a backup of the database"
+            f"{address} lacks {', '.join(name for (name,) in missing)}",
+            hint="restore a backup of the database",
         )
 
 

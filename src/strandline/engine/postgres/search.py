@@ -121,7 +121,6 @@ class Search:
         )
         return Stats("postgres", log, version, head, appends, refused, types, tags, size)
 
-
     def notify(self, channel: str) -> None:
         """Tell listeners that there is news."""
         self._rows("select pg_notify(%s, '')", (channel,))

@@ -84,7 +84,9 @@ class Writer:
         if not self._needs_begin:
             try:
                 return self._connection.rows(self._sql.append, parameters)
-            except pg.InvalidTransactionState:  # the default isolation level of this session is a stricter one
+            except (
+                pg.InvalidTransactionState
+            ):  # the default isolation level of this session is a stricter one
                 self._needs_begin = True
         with self._connection.transaction():
             return self._connection.rows(self._sql.append, parameters)

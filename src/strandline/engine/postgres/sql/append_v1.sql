@@ -58,9 +58,6 @@ begin
     end if;
 
     perform from log for update;
-    if p_refused > 0 then
-        update log set refused = refused + p_refused;
-    end if;
     select e.position, e.recorded_at, e.append into v_head, v_recorded_at, v_append
     from event e order by e.position desc limit 1;
     if not found then
@@ -178,6 +175,9 @@ begin
     end if;
 
     -- Write.
+    if p_refused > 0 then
+        update log set refused = refused + p_refused;
+    end if;
     insert into event (position, recorded_at, append, span, id, type, tags, stream, subject, metadata, condition, data)
     select n.position, v_recorded_at, n.append, n.span, encode(n.id, 'hex')::uuid, n.type, n.tags, n.stream, n.subject,
         n.metadata, n.condition, n.data
