@@ -28,6 +28,10 @@ class Place(NamedTuple):
         return {} if self.log is None else {"log": self.log}
 
     @property
+    def is_in_database(self) -> bool:
+        return self.log is not None
+
+    @property
     def arguments(self) -> tuple[str, str]:
         """The place for another process: its URL, and its options as JSON."""
         return str(self.url), json.dumps(self.options)
