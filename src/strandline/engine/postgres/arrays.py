@@ -80,4 +80,3 @@ def register(adapters: Any) -> None:
 def _joined(values: Iterable[bytes | None]) -> bytes:
     pack = _LENGTH.pack
     return b"".join([_NULL if value is None else pack(len(value)) + value for value in values])
-
