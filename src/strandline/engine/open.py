@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Literal
+from urllib.parse import unquote
 
 import msgspec
 
@@ -14,12 +16,24 @@ from .rules import Time
 
 DEFAULT_LOG = "default"
 
+_POSTGRES = {"postgresql", "postgres"}
+_SECRETS = {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
+# As libpq reads a URL: what stands before the first @ is user and password, unless a / comes before it.
+_CREDENTIALS = re.compile(r"(\w+://)(?:([^:@/]*)(?::[^@/]*)?@)?([^?]*)(?:\?(.*))?", re.DOTALL)
+# What is no file's name, but may hold a password that no message may repeat.
+_ALMOST_POSTGRES = re.compile(
+    r"\s*(postgres(ql)?:(?!//)|(host|hostaddr|port|dbname|user|password|service)\s*=)", re.IGNORECASE
+)
+
 
 class Place(msgspec.Struct, frozen=True):
     """Where a log is: which engine keeps it, and the file or the URL of the database."""
 
     engine: Literal["memory", "sqlite", "postgres"]
     address: str
+
+    def __repr__(self) -> str:
+        return f"Place({self.engine!r}, {without_password(self.address)!r})"
 
 
 def open_engine(
@@ -34,11 +48,7 @@ def open_engine(
         return PostgresEngine(
             place.address, time, log=log, record_conditions=record_conditions, create=create
         )
-    if log != DEFAULT_LOG:
-        raise InvalidInput(
-            f"only a PostgreSQL database has several logs, so there is no log {log!r:.80} here",
-            hint="leave log out; each file is a log of its own",
-        )
+    refuse_other_logs(log)
     if place.engine == "memory":
         return MemoryEngine(time, record_conditions=record_conditions)
     from .sqlite import SqliteEngine
@@ -54,8 +64,13 @@ def place_of(url: str | os.PathLike[str]) -> Place:
     if text == "memory:":
         return Place("memory", text)
     scheme, separator, rest = text.partition("://")
-    if separator and scheme in {"postgresql", "postgres"}:
+    if separator and scheme in _POSTGRES:
         return Place("postgres", text)
+    if _ALMOST_POSTGRES.match(text):
+        raise InvalidInput(
+            "this is not the URL of a store",
+            hint="a PostgreSQL database is postgresql://user@host:5432/database",
+        )
     if separator and scheme != "sqlite":
         raise InvalidInput(
             f"a store is a file, sqlite:///…, postgresql://… or memory:, not {scheme}://…",
@@ -67,6 +82,30 @@ def place_of(url: str | os.PathLike[str]) -> Place:
             f"{text!r} names no file", hint='strandline.connect("memory:") keeps a log in memory'
         )
     return Place("sqlite", path)
+
+
+def refuse_other_logs(log: str) -> None:
+    """Files and memory have one log each."""
+    if log != DEFAULT_LOG:
+        raise InvalidInput(
+            f"only a PostgreSQL database has several logs, so there is no log {log!r:.80} here",
+            hint="leave log out; each file is a log of its own",
+        )
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown to anybody, and still works where the password comes from elsewhere."""
+    if url.partition("://")[0] not in _POSTGRES:
+        return url
+    scheme, user, place, settings = _CREDENTIALS.fullmatch(url).groups()  # type: ignore[union-attr]
+    if "@" in place:  # the password has an @ or / that is not encoded
+        return f"{scheme}…"
+    kept = [setting for setting in (settings or "").split("&") if setting and not _is_secret(setting)]
+    return f"{scheme}{f'{user}@' if user else ''}{place}{'?' if kept else ''}{'&'.join(kept)}"
+
+
+def _is_secret(setting: str) -> bool:
+    return unquote(setting.partition("=")[0]) in _SECRETS
 
 
 def require_psycopg() -> None:

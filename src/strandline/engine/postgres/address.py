@@ -5,6 +5,7 @@ The one place that makes an identifier out of a name, and the one that describes
 
 from __future__ import annotations
 
+import os
 import re
 
 import psycopg
@@ -18,8 +19,7 @@ CONNECT_SECONDS = 10
 
 _LOG_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 # What libpq does if the URL, a service file or the environment say nothing else.
-_DEFAULTS = {
-    "application_name": "strandline",
+_DEFAULTS: dict[str, str | int] = {
     "connect_timeout": CONNECT_SECONDS,
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -27,13 +27,12 @@ _DEFAULTS = {
 }
 
 
-class Address:
-    """A log on a server."""
+class Log:
+    """A log, whichever database it is in: its name, and the schema that it has to itself."""
 
-    def __init__(self, url: str, log: str = "default") -> None:
-        self.log = check_log_name(log)
-        self.conninfo, self.server = _parse(url)
-        self.schema = f"strandline_{log}"
+    def __init__(self, name: str) -> None:
+        self.log = check_log_name(name)
+        self.schema = f"strandline_{name}"
         self.identifier = quoted(self.schema)
 
     def sql(self, name: str) -> str:
@@ -41,7 +40,18 @@ class Address:
         return load(__package__, name).replace("{schema}", self.identifier)
 
     def __str__(self) -> str:
-        return f"log {self.log!r} on {self.server}"
+        return f"log {self.log!r}"
+
+
+class Address(Log):
+    """A log on a server."""
+
+    def __init__(self, url: str, log: str = "default") -> None:
+        super().__init__(log)
+        self.conninfo, self.server = _parse(url)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} on {self.server}"
 
 
 def check_log_name(log: object) -> str:
@@ -50,29 +60,56 @@ def check_log_name(log: object) -> str:
         raise InvalidInput(
             f"a log's name has 1 to {MAX_LOG_NAME} lower-case letters, digits, - and _, and begins with a letter or"
             f" digit, not {log!r:.80}",
-            hint='for example connect(url, log="tenant-1")',
+            hint='for example connect(url, log="tenant-1"), or --log tenant-1',
         )
     return log
 
 
 def quoted(identifier: str) -> str:
     """An identifier as SQL writes it."""
-    if "\0" in identifier or not 1 <= len(identifier.encode()) <= 63:
-        raise InvalidInput(f"an identifier has 1 to 63 bytes, not {identifier!r:.80}")
+    if "\0" in identifier or not 1 <= len(identifier.encode(errors="surrogatepass")) <= 63:
+        raise InvalidInput(
+            f"a name in the database has 1 to 63 bytes, not {identifier!r:.80}", hint="use a shorter name"
+        )
     return '"' + identifier.replace('"', '""') + '"'
 
 
 def _parse(url: str) -> tuple[str, str]:
     """The connection string, and how to call the server in messages."""
-    try:
-        given = conninfo_to_dict(url)
-    except psycopg.Error:
-        # libpq's own message quotes parts of the URL, and one of them may be the password.
+    given = _settings(url)
+    if given is None:
+        # Raised out here, and without a word of libpq's: it quotes parts of the URL, the password among them.
         raise InvalidInput(
             "this is not the URL of a PostgreSQL database",
-            hint="write postgresql://user@host:5432/database; percent-encode special characters of the password",
-        ) from None
-    missing = {name: value for name, value in _DEFAULTS.items() if name not in given}
+            hint="write postgresql://user@host:5432/database; in user and password, write @ as %40, / as %2F,"
+            " : as %3A and % as %25",
+        )
+    missing = {} if _has_service(given) else {n: v for n, v in _DEFAULTS.items() if n not in given}
+    if "PGCONNECT_TIMEOUT" in os.environ:
+        missing.pop("connect_timeout", None)
     host = given.get("host") or given.get("hostaddr") or given.get("service") or "localhost"
     port = f":{given['port']}" if given.get("port") else ""
-    return make_conninfo(url, **missing), f"{host}{port}/{given.get('dbname') or ''}"
+    conninfo = make_conninfo(url, fallback_application_name="strandline", **missing)
+    return conninfo, f"{host}{port}/{given.get('dbname') or ''}"
+
+
+def _settings(url: str) -> dict[str, str] | None:
+    """What the URL says, None if it makes no sense, or would be misread."""
+    address, _, _ = url.partition("?")
+    _, _, database = address.partition("://")[2].partition("/")
+    try:
+        given = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    except (psycopg.Error, UnicodeError):
+        return None
+    # libpq takes the first @ and the first / as they come, whichever part of a password they are.
+    is_misread = "\0" in url or "@" in database or "@" in given.get("host", "")
+    ports = given.get("port", "").split(",")
+    return given if not is_misread and all(map(_is_port, ports)) else None
+
+
+def _is_port(text: str) -> bool:
+    return not text or (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65_536)
+
+
+def _has_service(given: dict[str, str]) -> bool:
+    return "service" in given or "PGSERVICE" in os.environ

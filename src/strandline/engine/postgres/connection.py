@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import psycopg
@@ -23,6 +26,7 @@ from ...errors import (
 )
 from ..statements import load
 from .address import Address
+from .arrays import register
 
 # How long a lost connection is tried again before the caller is told.
 RECONNECT_SECONDS = 5.0
@@ -38,7 +42,8 @@ class Connection:
     """One connection. Every call is a transaction of its own, unless `transaction` is open."""
 
     def __init__(self, address: Address) -> None:
-        self._connection = psycopg.connect(address.conninfo, autocommit=True, prepare_threshold=None)
+        self._connection = _connect(address)
+        register(self._connection.adapters)
         self._cursor = self._connection.cursor(binary=True)
         # A pooler like pgbouncer gives each transaction another server process, so nothing may be kept there.
         (self._process,) = self.rows(_OWN_PROCESS)
@@ -54,10 +59,17 @@ class Connection:
         """Run statements that give nothing back."""
         self._connection.execute(statement, prepare=False)
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """One transaction around several calls: committed at the end, undone by an exception."""
-        self.run("begin isolation level read committed")
+        return self._transaction("begin isolation level read committed")
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """One state of the database for several calls that only read."""
+        return self._transaction("begin isolation level repeatable read read only")
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Iterator[None]:
+        self.run(begin)
         try:
             yield
             self.run("commit")
@@ -85,6 +97,13 @@ class Connection:
     def close(self) -> None:
         """Close it."""
         self._connection.close()
+
+
+def _connect(address: Address) -> psycopg.Connection[tuple[Any, ...]]:
+    try:
+        return psycopg.connect(address.conninfo, autocommit=True, prepare_threshold=None)
+    except psycopg.ProgrammingError as error:
+        raise _bad_setting(_first_line(error), address) from error
 
 
 class Pauses:
@@ -117,7 +136,8 @@ def is_lost(error: psycopg.Error) -> bool:
 def _will_pass(message: str) -> bool:
     # The server's refusals of a connection come without a code; only some of them may pass.
     return "FATAL:" not in message or any(
-        word in message for word in ("starting up", "shutting down", "recovery", "too many", "terminating")
+        word in message
+        for word in ("starting up", "shutting down", "recovery", "too many", "slots", "terminating")
     )
 
 
@@ -193,13 +213,27 @@ _MEANINGS: list[tuple[tuple[type[psycopg.Error], ...], Callable[[str, Address], 
 ]
 
 
+def _bad_setting(said: str, address: Address) -> StrandlineError:
+    return InvalidInput(
+        f"{address.server} cannot be asked: {said}",
+        hint="correct it in the URL, in the environment (PG…) or in the service file",
+    )
+
+
 def _refused_connection(said: str, address: Address) -> StrandlineError | None:
-    """What a server means that answers, but lets nobody in."""
-    if "database" in said and "does not exist" in said:
+    """What it means if libpq does not like what it was told, or a server answers but lets nobody in."""
+    if re.match(r"invalid .* value|invalid port|definition of service|syntax error in service file", said):
+        return _bad_setting(said, address)
+    if found := re.search(r'FATAL: +database "(.+)" does not exist', said):
         return NotFound(
-            f"there is no such database at {address.server}: {said}", hint="create it: createdb DATABASE"
+            f"there is no database {found[1]} at {address.server}",
+            hint=f"create it: createdb {shlex.quote(found[1])}",
         )
-    if any(word in said for word in ("authentication failed", "no password supplied", "pg_hba.conf", "role")):
+    if re.search(
+        r"authentication failed|no password supplied|no pg_hba.conf entry|pg_hba.conf rejects"
+        r'|FATAL: +role ".+" (does not exist|is not permitted to log in)',
+        said,
+    ):
         return Unauthorized(
             f"{address.server} lets nobody in: {said}",
             hint="check user and password: in the URL, in $PGPASSWORD, in ~/.pgpass or in a service file",
@@ -209,7 +243,8 @@ def _refused_connection(said: str, address: Address) -> StrandlineError | None:
 
 def _first_line(error: psycopg.Error) -> str:
     text = error.diag.message_primary or str(error) or type(error).__name__
-    return " ".join(text.split("\n", 1)[0].split())
+    line = " ".join(text.split("\n", 1)[0].split())
+    return line.removeprefix("connection failed: ").removeprefix("connection is bad: ")
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from psycopg import errors as pg
 
 from ...errors import CorruptLog, Forbidden, InvalidInput, NotFound, SchemaMismatch
 from ..statements import load
-from .address import Address, quoted
+from .address import Address, Log, quoted
 from .connection import Connection, translated
 
 # Each migration is the files that it runs, with the log's schema as search path.
@@ -65,7 +65,10 @@ def version_of(connection: Connection, address: Address) -> int:
             f"the database has a schema {address.schema}, but it is not a Strandline log",
             hint='choose another name: connect(url, log="…")',
         )
-    return int(connection.rows(address.sql("about_log"))[0][0])
+    about = connection.rows(address.sql("about_log"))
+    if not about:
+        raise CorruptLog(f"{address} has lost the row that says which log it is", hint="restore a backup")
+    return int(about[0][0])
 
 
 def check_version(found: int, address: Address) -> None:
@@ -118,7 +121,7 @@ def upgrade(connection: Connection, address: Address) -> tuple[int, int]:
         return found, max(found, version())
 
 
-def ddl(address: Address, found: int = 0) -> str:
+def ddl(address: Log, found: int = 0) -> str:
     """What makes a log, or brings one up to date, as one script; run it in a transaction."""
     steps = [file for step in plan(found) for file in MIGRATIONS[step]]
     return "\n".join(
@@ -132,7 +135,7 @@ def ddl(address: Address, found: int = 0) -> str:
     )
 
 
-def grants(address: Address, role: str) -> str:
+def grants(address: Log, role: str) -> str:
     """What lets a role use the log."""
     return address.sql("grants").replace("{role}", quoted(role))
 
@@ -159,13 +162,18 @@ def migrate(address: Address, *, dry_run: bool) -> tuple[int, list[str]]:
 def verify(connection: Connection, address: Address) -> None:
     """Make sure that the log has all its parts."""
     check_version(version_of(connection, address), address)
-    literal = "'" + address.identifier.replace("'", "''") + "'"
-    missing = connection.rows(load(__package__, "verify").replace("{literal}", literal), (_PARTS,))
+    missing = missing_parts(connection, address)
     if missing:
         raise CorruptLog(
-            f"{address} lacks {', '.join(name for (name,) in missing)}",
+            f"{address} lacks {', '.join(missing)}",
             hint="restore a backup of the database",
         )
+
+
+def missing_parts(connection: Connection, address: Address) -> list[str]:
+    """What the log needs and does not have."""
+    asked = {"parts": _PARTS, "schema": address.identifier}
+    return [name for (name,) in connection.rows(load(__package__, "verify"), asked)]
 
 
 def _refuse_other_encodings(connection: Connection, address: Address) -> None:
