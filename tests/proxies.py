@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -30,6 +30,7 @@ import psycopg
 from strandline.testing.postgres import HOST, UNPRIVILEGED, free_port
 
 T = TypeVar("T")
+OpenServer = Callable[[], Coroutine[Any, Any, tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 SSL_REQUEST, GSS_REQUEST, CANCEL_REQUEST, STARTUP = 80_877_103, 80_877_104, 80_877_102, 196_608
 READY = b"Z"
@@ -96,6 +97,7 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._clients: set[asyncio.Task[None]] = set()
+        self._ends: set[asyncio.StreamWriter] = set()  # of all connections, at either side
         self._listener: asyncio.Server | None = None
 
     def __enter__(self) -> Self:
@@ -128,6 +130,18 @@ class Proxy:
         for task in [*self._clients]:
             task.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
+        self.cut_now()
+        await asyncio.sleep(0.01)  # in which the transports end
+
+    def cut_now(self) -> None:
+        for writer in self._ends:
+            abort(writer)
+        self._ends.clear()
+
+    async def open_server(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(*self.server)
+        self._ends.add(writer)
+        return reader, writer
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Talk to one client until it or its server has enough."""
@@ -137,6 +151,7 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         self._clients.add(task)
+        self._ends.add(writer)
         try:
             await self.serve(reader, writer)
         except (OSError, asyncio.IncompleteReadError):
@@ -145,6 +160,7 @@ class Proxy:
             abort(writer)
         finally:
             self._clients.discard(task)
+            self._ends.discard(writer)
             writer.close()
 
 
@@ -159,18 +175,15 @@ class ServerLink:
         self.client: PooledClient | None = None
         self.reading: asyncio.Task[None] | None = None
 
-    @classmethod
-    async def open(cls, server: tuple[str, int], startup: bytes) -> ServerLink:
-        link = cls(*await asyncio.open_connection(*server))
-        link.writer.write(startup)
-        while (got := await read_message(link.reader)).kind != READY:
+    async def begin(self, startup: bytes) -> None:
+        self.writer.write(startup)
+        while (got := await read_message(self.reader)).kind != READY:
             if got.kind == b"E":
                 raise ConnectionError(got.body.decode())
             if got.kind == b"S":
-                link.status.append(got.raw)
+                self.status.append(got.raw)
             if got.kind == b"K":
-                link.key = got.body
-        return link
+                self.key = got.body
 
 
 class PooledClient:
@@ -226,7 +239,7 @@ class PoolingProxy(Proxy):
         if refusal:
             writer.write(refusal)
             return
-        pool = self._pools.setdefault(startup, Pool(self.server, startup, self.size))
+        pool = self._pools.setdefault(startup, Pool(self.open_server, startup, self.size))
         client, key = PooledClient(writer), secrets.token_bytes(8)
         self._keys[key] = client
         try:
@@ -253,7 +266,7 @@ class PoolingProxy(Proxy):
     async def _cancel(self, key: bytes) -> None:
         client = self._keys.get(key)
         if client is not None and client.link is not None:
-            _, writer = await asyncio.open_connection(*self.server)
+            _, writer = await self.open_server()
             writer.write(struct.pack("!ii", 16, CANCEL_REQUEST) + client.link.key)
             writer.close()
 
@@ -269,8 +282,8 @@ def refused_startup(code: int, startup: bytes) -> bytes:
 class Pool:
     """The connections for clients with the same user, database and settings."""
 
-    def __init__(self, server: tuple[str, int], startup: bytes, size: int) -> None:
-        self._server = server
+    def __init__(self, open_server: OpenServer, startup: bytes, size: int) -> None:
+        self._open_server = open_server
         self._startup = startup
         self._size = size
         self._links: list[ServerLink] = []
@@ -309,7 +322,12 @@ class Pool:
             await self._remove(link)
 
     async def _open(self) -> ServerLink:
-        link = await ServerLink.open(self._server, self._startup)
+        link = ServerLink(*await self._open_server())
+        try:
+            await link.begin(self._startup)
+        except BaseException:
+            abort(link.writer)
+            raise
         self._links.append(link)
         link.reading = asyncio.create_task(self._read(link))
         return link
@@ -374,14 +392,12 @@ class FaultyProxy(Proxy):
         self.accepted = 0
         self.sprung = 0
         self._trap: Trap | None = None
-        self._wires: set[asyncio.StreamWriter] = set()
 
     def cut(self) -> None:
         """End all connections now."""
 
         async def cut() -> None:
-            for writer in [*self._wires]:
-                abort(writer)
+            self.cut_now()
 
         self.call(cut())
 
@@ -417,9 +433,7 @@ class FaultyProxy(Proxy):
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
         code, startup = await read_startup(reader, writer)
-        server_reader, server_writer = await asyncio.open_connection(*self.server)
-        ends = {writer, server_writer}
-        self._wires |= ends
+        server_reader, server_writer = await self.open_server()
         server_writer.write(startup)
         wire = Wire()
         if code == CANCEL_REQUEST:
@@ -435,7 +449,7 @@ class FaultyProxy(Proxy):
             for half in halves:
                 half.cancel()
             await asyncio.gather(*halves, return_exceptions=True)
-            self._wires -= ends
+            self._ends.discard(server_writer)
             (abort if wire.is_cut else asyncio.StreamWriter.close)(writer)
             server_writer.close()
 
