@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from ... import AppendCondition, AppendConditionFailed, Event, EventStore, Query, QueryItem
+from ... import AppendCondition, AppendConditionFailed, Event, EventStore, Query, QueryItem, SequencedEvent
 from ...errors import InvalidInput
 from .kit import happened, item, nothing_new, refusal
 
@@ -168,3 +168,17 @@ class Conditions:
         query = Query.of(item("x", where=lambda event: event.json()["n"] == 3))
         assert refusal(store, nothing_new(query)).conflict.position == 4
         store.append(happened("B"), nothing_new(query, 4))
+
+    def test_no_matcher_is_asked_beyond_the_first_match(self, store: EventStore) -> None:
+        store.append([happened("A", "x") for _ in range(3)])
+        asked: list[int] = []
+
+        def is_first(event: SequencedEvent) -> bool:
+            asked.append(event.position)
+            return event.position == 1 or 1 / 0 > 0
+
+        query = Query.of(item("x", where=is_first))
+        assert refusal(store, nothing_new(query)).conflict.position == 1
+        assert store.exists(query)
+        assert store.append(happened("B"), unless_exists=query).duplicate
+        assert asked == [1, 1, 1]
