@@ -98,7 +98,7 @@ def without_password(url: str) -> str:
     if url.partition("://")[0] not in _POSTGRES:
         return url
     scheme, user, place, settings = _CREDENTIALS.fullmatch(url).groups()  # type: ignore[union-attr]
-    if "@" in place:  # the password has an @ or / that is not encoded
+    if "@" in place + (settings or ""):  # perhaps the password has an @ or / that is not encoded
         return f"{scheme}…"
     kept = [setting for setting in (settings or "").split("&") if setting and not _is_secret(setting)]
     return f"{scheme}{f'{user}@' if user else ''}{place}{'?' if kept else ''}{'&'.join(kept)}"
@@ -113,7 +113,8 @@ def require_psycopg() -> None:
     try:
         import psycopg  # noqa: F401
     except ImportError as error:
+        reason = str(error).partition("\n")[0]
         raise MissingDependency(
-            f"PostgreSQL needs the psycopg driver, which cannot be loaded: {error}",
+            f"PostgreSQL needs the psycopg driver, which cannot be loaded: {reason}",
             hint="pip install 'strandline[postgres]'",
         ) from error

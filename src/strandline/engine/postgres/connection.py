@@ -100,8 +100,12 @@ class Connection:
 def _connect(address: Address) -> psycopg.Connection[tuple[Any, ...]]:
     try:
         return psycopg.connect(address.conninfo, autocommit=True, prepare_threshold=None)
-    except psycopg.ProgrammingError as error:
-        raise _bad_setting(_first_line(error), address) from error
+    except psycopg.Error as error:
+        # What is raised is new: this one has the connection, and shows the password to whoever prints it all.
+        failure = type(error)(str(error))
+    if isinstance(failure, psycopg.ProgrammingError):
+        raise _bad_setting(_first_line(failure), address)
+    raise failure
 
 
 class Pauses:
@@ -220,7 +224,9 @@ def _bad_setting(said: str, address: Address) -> StrandlineError:
 
 def _refused_connection(said: str, address: Address) -> StrandlineError | None:
     """What it means if libpq does not like what it was told, or a server answers but lets nobody in."""
-    if re.match(r"invalid .* value|invalid port|definition of service|syntax error in service file", said):
+    if re.search(
+        r"^definition of service|^syntax error in service|(^|failed: )invalid (.+ value|port)", said
+    ):
         return _bad_setting(said, address)
     if found := re.search(r'FATAL: +database "(.+)" does not exist', said):
         return NotFound(
