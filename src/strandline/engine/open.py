@@ -111,8 +111,10 @@ def _is_secret(setting: str) -> bool:
 def require_psycopg() -> None:
     """Say what to install if the driver is missing."""
     try:
-        import psycopg  # noqa: F401
+        from . import postgres  # noqa: F401
     except ImportError as error:
+        if (error.name or "").startswith("strandline"):
+            raise
         reason = str(error).partition("\n")[0]
         raise MissingDependency(
             f"PostgreSQL needs the psycopg driver, which cannot be loaded: {reason}",
