@@ -1,12 +1,13 @@
 """Kills a writing process at random moments, again and again, and looks at what it left.
 
 `python tests/crash.py --kills 1000` for a long run, on PostgreSQL with `--url postgresql://…`; the
-tests do 30 kills.
+tests do some.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -16,6 +17,9 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from uuid import uuid4
+
+import psycopg
 
 import strandline
 from places import Place, new_log
@@ -84,13 +88,16 @@ class Victim:
         self.rng = random.Random(seed)
         self.acknowledged: dict[str, tuple[int, int]] = {}
         self.kills = 0
+        self.name = f"victim-{uuid4().hex[:12]}"  # by which a server knows its connections
 
     def start_one(self) -> subprocess.Popen[bytes]:
         """Start a process that writes until it is ended."""
         seed = str(self.rng.getrandbits(32))
+        url, options = self.place.arguments
+        if self.place.is_in_database:
+            url += f"{'&' if '?' in url else '?'}application_name={self.name}"
         return subprocess.Popen(
-            [sys.executable, __file__, "--seed", seed, "--child", *self.place.arguments],
-            stdout=subprocess.PIPE,
+            [sys.executable, __file__, "--seed", seed, "--child", url, options], stdout=subprocess.PIPE
         )
 
     def kill_one(self) -> None:
@@ -99,7 +106,7 @@ class Victim:
         assert process.stdout is not None
         if self.rng.random() < 0.8:
             assert process.stdout.readline() == b"open\n", "the writer could not open the store"
-            time.sleep(self.rng.random() * 0.08)
+            time.sleep(self.rng.random() * (0.3 if self.place.is_in_database else 0.08))
         else:
             time.sleep(self.rng.random() * 0.3)
         self.end(process)
@@ -113,6 +120,8 @@ class Victim:
         for line in lines:
             group, first, last = json.loads(line)
             self.acknowledged[group] = (first, last)
+        if self.place.is_in_database:
+            await_end(str(self.place.url), self.name)
 
     def judge(self) -> int:
         """What must hold after any number of kills; returns the head."""
@@ -133,6 +142,14 @@ class Victim:
             alone = store.append(Event("Alone", {}))
             assert alone.position == store.head()
             return store.head()
+
+
+def await_end(url: str, name: str) -> None:
+    """Wait until the server noticed that its client is gone: what it began it may still commit."""
+    asked = "select count(*) from pg_stat_activity where application_name = %s"
+    with contextlib.suppress(psycopg.OperationalError), psycopg.connect(url, autocommit=True) as connection:
+        while connection.execute(asked, [name]).fetchone() != (0,):
+            time.sleep(0.01)
 
 
 def main() -> None:

@@ -358,8 +358,12 @@ class Trap(NamedTuple):
     """Cut the connection whose client sends `text`: that message, or the answer to it."""
 
     text: bytes
-    is_lost: bool  # the request, before the server gets it
-    later: int  # how many answers after that one
+    is_request_lost: bool = False  # before the server gets it
+    later: int = 0  # how many answers after that one
+    is_end: bool = False  # nobody can connect afterwards
+
+    def is_sprung_by(self, raw: bytes) -> bool:
+        return self.text in raw or self.text.hex().encode() in raw  # as clients may write a bytea
 
 
 class FaultyProxy(Proxy):
@@ -383,14 +387,15 @@ class FaultyProxy(Proxy):
 
     def lose_request(self, text: str) -> None:
         """End the connection that next sends `text`; the server does not get it."""
-        self._trap = Trap(text.encode(), is_lost=True, later=0)
+        self._trap = Trap(text.encode(), is_request_lost=True)
 
-    def lose_answer(self, text: str, later: int = 0) -> None:
+    def lose_answer(self, text: str, *, later: int = 0, and_refuse: bool = False) -> None:
         """End the connection that next sends `text`, when the server has done it: its answer is lost.
 
         `later` lets as many answers through before: 1 is the answer to what follows, perhaps a commit.
+        With `and_refuse` nobody can connect from then on.
         """
-        self._trap = Trap(text.encode(), is_lost=False, later=later)
+        self._trap = Trap(text.encode(), later=later, is_end=and_refuse)
 
     @contextlib.contextmanager
     def refusing(self) -> Iterator[None]:
@@ -438,13 +443,14 @@ class FaultyProxy(Proxy):
         while True:
             got = await read_message(reader)
             trap = self._trap
-            if trap is not None and trap.text in got.raw:
+            if trap is not None and trap.is_sprung_by(got.raw):
                 self._trap = None
                 self.sprung += 1
-                if trap.is_lost:
+                if trap.is_request_lost:
                     wire.is_cut = True
                     return
                 wire.answers_left = wire.awaited + trap.later
+                wire.is_last = trap.is_end
             if got.kind[0] in ASKS_READY:
                 wire.awaited += 1
             writer.write(got.raw)
@@ -458,6 +464,8 @@ class FaultyProxy(Proxy):
                 wire.awaited -= 1
                 if is_withheld:
                     wire.is_cut = True
+                    if wire.is_last:
+                        await self.stop_listening()
                     return
                 if wire.answers_left is not None:
                     wire.answers_left -= 1
@@ -473,6 +481,7 @@ class Wire:
         self.awaited = 1  # the server is ready for the first time after the startup
         self.answers_left: int | None = None
         self.is_cut = False
+        self.is_last = False
 
 
 class PgBouncer:

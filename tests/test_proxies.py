@@ -164,7 +164,7 @@ def test_the_faulty_proxy_loses_an_answer_after_the_server_did_its_work(
     faulty: FaultyProxy, table: str, later: int, is_there: bool
 ) -> None:
     with connect(faulty.url) as connection, connect(faulty.url) as other:
-        faulty.lose_answer("(42)", later)
+        faulty.lose_answer("(42)", later=later)
         with pytest.raises(psycopg.OperationalError), connection.transaction():
             connection.execute(f"insert into {table} values (42)")
         assert ask(other, f"select count(*) from {table}") == int(is_there)
@@ -173,3 +173,15 @@ def test_the_faulty_proxy_loses_an_answer_after_the_server_did_its_work(
             third.execute(f"insert into {table} values (%s)", ["43"])
         assert ask(other, f"select count(*) from {table} where n = 43") == 1
         assert faulty.sprung == 2
+
+
+def test_the_faulty_proxy_refuses_after_it_lost_an_answer(faulty: FaultyProxy, table: str) -> None:
+    with connect(faulty.url) as connection, connect(faulty.url) as other:
+        faulty.lose_answer("(42)", and_refuse=True)
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute(f"insert into {table} values (42)")
+        with pytest.raises(psycopg.OperationalError, match="refused"):
+            connect(faulty.url)
+        assert ask(other, f"select count(*) from {table}") == 1
+        faulty.accept()
+        connect(faulty.url).close()

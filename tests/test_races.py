@@ -53,17 +53,22 @@ def finish(process: subprocess.Popen[str]) -> Any:
 
 def in_threads(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     results: list[Any] = [None] * len(calls)
+    errors: list[BaseException] = []
 
     def run(index: int) -> None:
         time.sleep(random.Random(index).random() * 0.02)
-        results[index] = calls[index]()
+        try:
+            results[index] = calls[index]()
+        except BaseException as error:
+            errors.append(error)
 
     threads = [threading.Thread(target=run, args=(index,)) for index in range(len(calls))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert None not in results
+    if errors:
+        raise errors[0]
     return results
 
 

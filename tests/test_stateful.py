@@ -308,4 +308,4 @@ def test_random_histories_give_the_same_answers() -> None:
 @pytest.mark.parametrize("server", POSTGRES)
 @pytest.mark.usefixtures("tiny_limits")
 def test_random_histories_give_the_same_answers_on_postgres(server: str, postgres_url: PostgresUrl) -> None:
-    run_state_machine_as_test(on_postgres(postgres_url(server)), settings=examples(60))
+    run_state_machine_as_test(on_postgres(postgres_url(server)), settings=examples(25))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from psycopg.types.numeric import Int8
+
 from ...append import AppendCondition, AppendRequest, AppendResult
 from ...event import Event, encode_metadata, join_tags
 from ...names import index_tags
 from ...query import Query, QueryItem
 from ..rules import record_status
+from .arrays import BigintArray, BytesArray, IntArray, TextArray
 from .items import Items, is_plain
 
 UNLESS_EXISTS = 0  # its part number; the parts of the condition follow
@@ -23,7 +26,7 @@ class Batch:
         self._events: list[Event] = []
         self._by_tag: dict[str, list[int]] = {}
         self._e_request: list[int] = []
-        self._e_span: list[int | None] = []
+        self._e_span: list[int] = []
         self._e_tags: list[str] = []
         self._e_metadata: list[bytes | None] = []
         self._e_condition: list[str | None] = []
@@ -31,6 +34,8 @@ class Batch:
         self._i_part: list[int] = []
         self._i_after: list[int] = []
         self._i_rivals: list[str | None] = []
+        self._newest_after = 0
+        self._has_rivals = False
         self._items = Items()
 
     def add(self, request: AppendRequest) -> None:
@@ -47,7 +52,7 @@ class Batch:
         self.requests.append(events)
         number, count = len(self.requests), len(events)
         self._e_condition.append(self._recorded(guard))
-        self._e_span.append(None if count == 1 else count)
+        self._e_span.append(count)
         if count > 1:
             self._e_condition.extend([None] * (count - 1))
             self._e_span.extend(range(-1, -count, -1))
@@ -63,13 +68,26 @@ class Batch:
         """What to call `append_v1` with."""
         events = self._events
         return (
-            refused, now,
-            self._e_request, self._e_span, [event.raw_id for event in events], [event.type for event in events],
-            self._e_tags, [event.stream for event in events], [event.subject for event in events],
-            self._e_metadata, self._e_condition, [event.data for event in events],
-            self._i_request, self._i_part, self._i_after, self._i_rivals,
-            self._items.tags, self._items.types, self._items.excluded,
-        )  # fmt: skip
+            Int8(refused),
+            None if now is None else Int8(now),
+            IntArray(self._e_request),
+            IntArray(self._e_span),
+            BytesArray([event.raw_id for event in events]),
+            TextArray([event.type for event in events]),
+            TextArray(self._e_tags),
+            TextArray([event.stream for event in events]),
+            TextArray([event.subject for event in events]),
+            BytesArray(self._e_metadata),
+            TextArray(self._e_condition),
+            BytesArray([event.data for event in events]),
+            Int8(self._newest_after),
+            self._has_rivals,
+            IntArray(self._i_request),
+            IntArray(self._i_part),
+            BigintArray(self._i_after),
+            TextArray(self._i_rivals),
+            *self._items.parameters(),
+        )
 
     def written(self, head: int, refused: Iterable[int]) -> dict[int, AppendResult]:
         """Where the accepted requests are: one after another after the head, by number."""
@@ -83,6 +101,8 @@ class Batch:
 
     def _must_not_match(self, request: int, part: int, query: Query, after: int) -> None:
         rivals = ",".join(map(str, self._rivals(query)))
+        self._has_rivals = self._has_rivals or bool(rivals)
+        self._newest_after = max(self._newest_after, after)
         for item in query.items:
             self._i_request.append(request)
             self._i_part.append(part)

@@ -26,6 +26,7 @@ from ...errors import (
 )
 from ..statements import load
 from .address import Address
+from .arrays import register
 
 # How long a lost connection is tried again before the caller is told.
 RECONNECT_SECONDS = 5.0
@@ -42,6 +43,7 @@ class Connection:
 
     def __init__(self, address: Address) -> None:
         self._connection = _connect(address)
+        register(self._connection.adapters)
         self._cursor = self._connection.cursor(binary=True)
         # A pooler like pgbouncer gives each transaction another server process, so nothing may be kept there.
         (self._process,) = self.rows(_OWN_PROCESS)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ...event import join_tags
 from ...query import Query, QueryItem
+from .arrays import TextArray
 
 
 class Items:
@@ -23,6 +24,10 @@ class Items:
         # Nothing asked means everything, the store's own events included; anything else leaves those out.
         self.excluded.append(None if item.is_all else join_tags(item.exclude_types))
 
+    def parameters(self) -> tuple[TextArray, TextArray, TextArray]:
+        """The three arrays."""
+        return TextArray(self.tags), TextArray(self.types), TextArray(self.excluded)
+
     @classmethod
     def of(cls, items: Iterable[QueryItem]) -> Items:
         """These items."""
@@ -36,8 +41,7 @@ def query_parameters(query: Query) -> tuple[object, object, object]:
     """The query as `read_v1` and `count_v1` take it; nothing if every event matches."""
     if query.is_all:
         return None, None, None
-    items = Items.of(query.items)
-    return items.tags, items.types, items.excluded
+    return Items.of(query.items).parameters()
 
 
 def is_plain(query: Query) -> bool:

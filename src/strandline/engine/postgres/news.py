@@ -27,30 +27,36 @@ class Notifier:
 
     def __init__(self, notify: Callable[[], None]) -> None:
         self._notify = notify
-        self._is_due = threading.Event()
+        self._has_news = False
         self._is_closed = False
+        self._wake = threading.Event()
         self._thread: threading.Thread | None = None
 
     def tell(self) -> None:
         """Tell soon."""
+        self._has_news = True
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="strandline-notify", daemon=True)
             self._thread.start()
-        self._is_due.set()
+        self._wake.set()
 
     def close(self) -> None:
         """Tell what is still to be told, and end."""
         self._is_closed = True
         if self._thread is not None:
-            self._is_due.set()
+            self._wake.set()
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._is_closed:
-            self._is_due.wait()
-            self._is_due.clear()
-            with contextlib.suppress(psycopg.Error, StrandlineError):  # listeners poll as well
-                self._notify()
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            if self._has_news:
+                self._has_news = False
+                with contextlib.suppress(psycopg.Error, StrandlineError):  # listeners poll as well
+                    self._notify()
+            if self._is_closed:
+                return
             time.sleep(NOTIFY_EVERY_SECONDS)
 
 

@@ -7,6 +7,8 @@ from itertools import islice, starmap
 from typing import Any
 from uuid import UUID
 
+from psycopg.types.numeric import Int8
+
 from ...append import AppendCondition, AppendResult, RecordedAppend, Status
 from ...event import SequencedEvent
 from ...query import Query
@@ -51,15 +53,16 @@ class Search:
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
         """See `Engine.read_page`."""
-        parameters = (span.after, span.until, size, span.backwards, *query_parameters(query))
+        until = None if span.until is None else Int8(span.until)
+        parameters = (Int8(span.after), until, Int8(size), span.backwards, *query_parameters(query))
         rows = iter(self._rows(self._sql.read, parameters))
         head = next(rows)[0]
-        until = head if span.until is None else min(head, span.until)
+        last = head if span.until is None else min(head, span.until)
         candidates = events_of(rows)
         rest = None
         if len(candidates) >= size:
-            rest = Span(span.after, until, span.backwards).rest(candidates[-1].position)
-        return Page(_filtered(query, candidates), until, rest)
+            rest = Span(span.after, last, span.backwards).rest(candidates[-1].position)
+        return Page(_filtered(query, candidates), last, rest)
 
     def first(self, query: Query, after: int) -> SequencedEvent | None:
         """The first matching event after a position."""

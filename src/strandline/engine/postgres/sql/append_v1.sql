@@ -3,6 +3,8 @@
 --
 --   p_refused, p_now       refusals to count, and the time to record (null: the database's)
 --   e_…                    the events of all requests in order, with the number of their request (from 1)
+--   e_span                 of the first event of a request how many it has; of the others, how far that one is behind
+--   i_newest_after, …      a summary: the greatest after, and whether there are rivals
 --   i_…                    the items of what must not be in the log: of `unless_exists` (part 0, after 0) and of each
 --                          part of a condition; rivals are the earlier events of this batch that the part matches
 --
@@ -14,7 +16,7 @@ create function append_v1(
     p_refused bigint, p_now bigint,
     e_request int[], e_span int[], e_id bytea[], e_type text[], e_tags text[], e_stream text[], e_subject text[],
     e_metadata bytea[], e_condition text[], e_data bytea[],
-    i_request int[], i_part int[], i_after bigint[], i_rivals text[], i_tags text[], i_types text[], i_excluded text[]
+    i_newest_after bigint, i_has_rivals boolean, i_request int[], i_part int[], i_after bigint[], i_rivals text[], i_tags text[], i_types text[], i_excluded text[]
 )
 returns table (
     request int, verdict text, part int, head bigint, first bigint, last bigint,
@@ -30,7 +32,8 @@ declare
     v_head bigint := 0;
     v_recorded_at bigint := 0;
     v_append bigint := 0;
-    v_retag bigint;
+    v_retag bigint := 0;
+    v_is_plain boolean;
     v_next bigint;
     v_request int := 0;
     v_refused int := 0; -- the request that was refused last
@@ -58,11 +61,15 @@ begin
     end if;
 
     perform from log for update;
-    select e.position, e.recorded_at, e.append into v_head, v_recorded_at, v_append
+    select e.position, e.recorded_at, e.append, coalesce((
+        select p.position from posting p where p.tag = '' and p.type = '$retagged' order by p.position desc limit 1
+    ), 0)
+    into v_head, v_recorded_at, v_append, v_retag
     from event e order by e.position desc limit 1;
     if not found then
-        v_head := 0; v_recorded_at := 0; v_append := 0;
+        v_head := 0; v_recorded_at := 0; v_append := 0; v_retag := 0;
     end if;
+    verdict := 'head'; head := v_head; request := 0;
     v_recorded_at := greatest(coalesce(p_now, (extract(epoch from clock_timestamp()) * 1000000)::bigint), v_recorded_at);
 
     -- Event ids.
@@ -76,7 +83,6 @@ begin
 
     -- Conditions, against the log as it was before this batch.
     if cardinality(i_request) > 0 then
-        v_retag := (select p.position from posting p where p.tag = '' and p.type = '$retagged' order by p.position desc limit 1);
         if v_retag > 0 and exists (
             select from unnest(i_part, i_after, i_tags) i (part, after, tags)
             cross join lateral unnest(string_to_array(i.tags, E'\n')) t (tag)
@@ -85,8 +91,8 @@ begin
                 where p.tag = '$changed:' || t.tag and p.type = '$retagged' and p.position > i.after
             )
         ) then
-            return query select 0, 'judge'::text, null::int, v_head, null::bigint, null::bigint,
-                null::bigint, null::text, null::bytea, null::text, null::text, null::text, null::bytea, null::bytea, null::bigint;
+            verdict := 'judge';
+            return next;
             return;
         end if;
 
@@ -111,12 +117,8 @@ begin
     end if;
 
     -- The verdict. If nothing speaks against any of them, the events simply get the next positions.
-    if v_known is null and h_request is null
-        and not exists (select from unnest(i_after, i_rivals) i (after, rivals) where i.after > v_head or i.rivals is not null)
-    then
-        select array_agg(v_head + n.ordinal), array_agg(v_append + n.request) into v_positions, v_appends
-        from unnest(e_request) with ordinality n (request, ordinal);
-    else
+    v_is_plain := v_known is null and h_request is null and not i_has_rivals and i_newest_after <= v_head;
+    if not v_is_plain then
         v_next := v_head;
         for v_row in
             select n.request, n.events, n.first_event, c.part, c.after, c.rivals, h.position as hit
@@ -179,30 +181,34 @@ begin
         update log set refused = refused + p_refused;
     end if;
     insert into event (position, recorded_at, append, span, id, type, tags, stream, subject, metadata, condition, data)
-    select n.position, v_recorded_at, n.append, n.span, encode(n.id, 'hex')::uuid, n.type, n.tags, n.stream, n.subject,
-        n.metadata, n.condition, n.data
+    select case when v_is_plain then v_head + n.ordinal else n.position end, v_recorded_at,
+        case when v_is_plain then v_append + n.request else n.append end,
+        nullif(n.span, 1), encode(n.id, 'hex')::uuid, n.type, n.tags, n.stream, n.subject, n.metadata, n.condition, n.data
     from unnest(
-        v_positions, v_appends, e_span, e_id, e_type, e_tags, e_stream, e_subject, e_metadata, e_condition, e_data
-    ) n (position, append, span, id, type, tags, stream, subject, metadata, condition, data)
-    where n.position is not null;
+        v_positions, v_appends,
+        e_request, e_span, e_id, e_type, e_tags, e_stream, e_subject, e_metadata, e_condition, e_data
+    ) with ordinality n (
+        position, append, request, span, id, type, tags, stream, subject, metadata, condition, data, ordinal
+    )
+    where v_is_plain or n.position is not null;
 
     insert into posting (tag, type, position)
-    select t.tag, n.type, n.position
-    from unnest(v_positions, e_type, e_tags, e_stream, e_subject) n (position, type, tags, stream, subject)
+    select t.tag, n.type, case when v_is_plain then v_head + n.ordinal else n.position end
+    from unnest(v_positions, e_type, e_tags, e_stream, e_subject) with ordinality
+        n (position, type, tags, stream, subject, ordinal)
     cross join lateral (
         select '' union all select unnest(string_to_array(n.tags, E'\n'))
         union all select '$stream:' || n.stream where n.stream is not null
         union all select '$subject:' || n.subject where n.subject is not null
     ) t (tag)
-    where n.position is not null;
+    where v_is_plain or n.position is not null;
 
     if '$retagged' = any (e_type) then
         perform retag_v1(v_head);
     end if;
 
     -- Answer.
-    return query select 0, 'head'::text, null::int, v_head, null::bigint, null::bigint,
-        null::bigint, null::text, null::bytea, null::text, null::text, null::text, null::bytea, null::bytea, null::bigint;
+    return next;
     if v_refused > 0 then
         return query
         select r.request, r.verdict, r.part, r.head,

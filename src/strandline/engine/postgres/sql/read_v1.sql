@@ -17,7 +17,8 @@ declare
     v_head bigint := coalesce((select max(e.position) from event e), 0);
     v_until bigint := least(p_until, v_head);
 begin
-    return query select v_head, null::text, null::bytea, null::text, null::text, null::text, null::bytea, null::bytea, null::bigint;
+    position := v_head;
+    return next;
     if i_tags is null and p_backwards then
         return query
         select e.position, e.type, e.data, e.tags, e.stream, e.subject, uuid_send(e.id), e.metadata, e.recorded_at
