@@ -300,7 +300,10 @@ def test_doctor_warns_of_a_server_that_may_lose_data_and_of_a_replica(cli, termi
             assert cli("head", replica.url()).rows == [{"head": 1}]
             assert [row["type"] for row in cli("tail", replica.url(), "--no-follow").rows] == ["A"]
             assert cli("check", replica.url()).rows[0]["ok"]
-            refused = cli("append", replica.url(), "B")
+            with strandline.connect(replica.url()) as late, late.subscribe(after=1) as coming:
+                cli("append", server.url(), "B")
+                assert next(coming).type == "B"
+            refused = cli("append", replica.url(), "C")
             assert refused.code == errors.Unavailable.exit_code
             assert "takes no writes" in refused.err
             assert "connect to the primary server" in refused.err

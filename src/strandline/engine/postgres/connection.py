@@ -46,7 +46,11 @@ class Connection:
         register(self._connection.adapters)
         self._cursor = self._connection.cursor(binary=True)
         # A pooler like pgbouncer gives each transaction another server process, so nothing may be kept there.
-        (self._process,) = self.rows(_OWN_PROCESS)
+        try:
+            (self._process,) = self.rows(_OWN_PROCESS)
+        except BaseException:
+            self.close()
+            raise
         self.is_direct = self._process[0] == self._connection.info.backend_pid
         if self.is_direct:
             self._connection.prepare_threshold = 0
