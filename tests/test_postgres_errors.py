@@ -466,35 +466,6 @@ def test_a_migration_verifies_that_nothing_is_missing(place: Place, server: Post
     assert (error.code, "lacks event_by_id" in str(error)) == ("corrupt_log", True)
 
 
-STARTER = """
-import sys, strandline
-from strandline import Event
-sys.stdin.readline()
-with strandline.connect(sys.argv[1], log=sys.argv[2]) as store:
-    store.append(Event("Started", {}))
-    print(store.stats().log)
-"""
-
-
-def test_processes_may_all_be_the_first(place: Place) -> None:
-    starters = [
-        subprocess.Popen(
-            [sys.executable, "-c", STARTER, str(place.url), str(place.log)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(6)
-    ]
-    for starter in starters:
-        starter.stdin.write("\n")
-        starter.stdin.flush()
-    logs = {starter.communicate()[0] for starter in starters}
-    assert [starter.returncode for starter in starters] == [0] * 6
-    assert len(logs) == 1
-    assert check_log(place.url, log=place.log).events == 6
-
-
 def test_several_may_migrate_at_once(older: Place) -> None:
     with ThreadPoolExecutor(4) as pool:
         reports = list(pool.map(lambda _: migrate_log(older.url, log=older.log), range(4)))
