@@ -18,9 +18,6 @@ from eventsourcing.dcb.msgpack import Decision
 from eventsourcing.domain import event
 from eventsourcing.persistence import IntegrityError
 
-MODULE = {"PERSISTENCE_MODULE": "strandline.integrations.eventsourcing"}
-MAPPER = {"MAPPER_TOPIC": "eventsourcing.dcb.msgpack:MessagePackMapper"}
-
 
 class CourseOpened(Decision):
     course: str

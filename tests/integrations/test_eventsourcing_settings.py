@@ -17,7 +17,8 @@ from eventsourcing.persistence import (
     OperationalError,
     ProgrammingError,
 )
-from school import MAPPER, MODULE, School
+from logs import MAPPER, MODULE
+from school import School
 
 import strandline
 from strandline.integrations.eventsourcing import Factory, factory

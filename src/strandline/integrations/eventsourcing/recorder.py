@@ -13,10 +13,14 @@ from eventsourcing.dcb.api import (
     DCBSequencedEvent,
     DCBSubscription,
 )
+from eventsourcing.persistence import IntegrityError
 
 from ...append import AppendCondition, AppendResult
 from ...errors import StrandlineError, Unavailable
 from ...event import Event
+from ...names import RETAGGED
+from ...query import Query
+from ...retag import changes_of
 from ...store import EventStore, Read
 from .translation import from_event, to_after, to_condition, to_event, to_query, to_their_error
 
@@ -30,18 +34,36 @@ class Recorder(DCBRecorder):
     def read(
         self, query: DCBQuery | None = None, *, after: int | None = None, limit: int | None = None
     ) -> ReadResponse:
-        """The matching events with positions greater than `after`, at most `limit` of them."""
+        """The matching events with positions greater than `after`, at most `limit` of them.
+
+        Without a limit the read ends at its head, and whoever has read to `after` before may go on from
+        there; `IntegrityError` if that state is no longer true because an event was retagged since.
+        """
         try:
             ours = to_query(query)
             if limit == 0:
                 return ReadResponse(iter(()), None)
-            read = self.store.read(ours, after=to_after(after), limit=limit)
+            start = to_after(after)
+            read = self.store.read(ours, after=start, limit=limit)
             if limit is None:
+                self._check_state_at(start, ours, read.head)
                 return ReadResponse(_events(read), read.head or None)
             events = list(map(from_event, read))
             return ReadResponse(iter(events), events[-1].position if events else None)
         except StrandlineError as error:
             raise to_their_error(error) from error
+
+    def _check_state_at(self, start: int, query: Query, head: int) -> None:
+        tags = {tag for item in query.items for tag in item.tags}
+        if not start or not tags:
+            return  # nothing was read before, or nothing that depends on tags
+        for event in self.store.read(Query.types(RETAGGED), after=start, until=head):
+            for change in changes_of(event):
+                if change.position <= start and not tags.isdisjoint((*change.removed, *change.added)):
+                    raise IntegrityError(
+                        f"event {change.position} was retagged at position {event.position}, so what was read"
+                        f" up to {start} may have changed: read from the beginning and decide again"
+                    )
 
     def append(self, events: Sequence[DCBEvent], condition: DCBAppendCondition | None = None) -> int:
         """Write the events atomically and return the last position; `IntegrityError` if the condition fails."""
