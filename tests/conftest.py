@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from places import POSTGRES, Place, PostgresUrl, clean_environment, new_log
+from strandline.testing.postgres import VARIABLE, PostgresServer
 
 pytest.register_assert_rewrite("strandline.testing.conformance")
 
@@ -14,10 +20,52 @@ settings.register_profile("default", deadline=None, suppress_health_check=[Healt
 settings.register_profile("long", settings.get_profile("default"), max_examples=20_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-ENGINES = ("memory", "sqlite")
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Callable[[str], PostgresServer]]:
+    """Starts `postgres16`, `postgres18` when a test first asks, once for all tests."""
+    with ExitStack() as servers:
+
+        @cache
+        def server(name: str) -> PostgresServer:
+            started = PostgresServer.start(version=int(name.removeprefix("postgres")))
+            return servers.enter_context(started)
+
+        yield server
 
 
-@pytest.fixture(params=ENGINES)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
-    """Where an empty log of each engine is."""
-    return "memory:" if request.param == "memory" else tmp_path / "log.db"
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: Callable[[str], PostgresServer]) -> Iterator[PostgresUrl]:
+    """The URL of one of `POSTGRES`: a server of our own, or the one that the environment names."""
+    yield lambda name: os.environ[VARIABLE] if name == "postgres-env" else postgres_server(name).url()
+    clean_environment()
+
+
+@pytest.fixture
+def new_place(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str], Place]:
+    """An empty log of an engine: `memory`, `sqlite`, or one of `POSTGRES`."""
+
+    def new_place(engine: str) -> Place:
+        if engine in POSTGRES:
+            return new_log(request.getfixturevalue("postgres_url")(engine))
+        return Place("memory:" if engine == "memory" else tmp_path / "log.db")
+
+    return new_place
+
+
+@pytest.fixture(params=["memory", "sqlite", *POSTGRES])
+def place(request: pytest.FixtureRequest, new_place: Callable[[str], Place]) -> Place:
+    """An empty log of each engine."""
+    return new_place(request.param)
+
+
+@pytest.fixture(params=["sqlite", *POSTGRES])
+def kept(request: pytest.FixtureRequest, new_place: Callable[[str], Place]) -> Place:
+    """An empty log of each engine that several processes can open, and that stays when they end."""
+    return new_place(request.param)
+
+
+@pytest.fixture(params=POSTGRES)
+def postgres(request: pytest.FixtureRequest, new_place: Callable[[str], Place]) -> Place:
+    """An empty log on each PostgreSQL."""
+    return new_place(request.param)

@@ -1,6 +1,6 @@
 """A worker that races for a log: reads, waits a moment, decides, appends, and tells what came of it.
 
-Runs in a thread (`race`) or as a process: `python tests/racing.py URL SEED ROUNDS`, which begins when
+Runs in a thread (`race`) or as a process: `python tests/racing.py URL OPTIONS SEED ROUNDS`, which begins when
 it gets a line and prints what it did as one JSON object.
 """
 
@@ -113,12 +113,12 @@ def assert_refusal_was_right(history: History, query: Query, after: int, conflic
 
 
 def main() -> None:
-    url, seed, rounds = sys.argv[1:]
+    url, options, seed, rounds = sys.argv[1:]
     make_segments_tiny()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()
-    with strandline.connect(url) as store:
+    with strandline.connect(url, **json.loads(options)) as store:
         json.dump(race(store, int(seed), int(rounds)), sys.stdout)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import strandline
+from places import Place
 from strandline import (
     AppendCondition,
     AppendRequest,
@@ -371,12 +372,8 @@ def poisoned() -> AppendCondition:
     return AppendCondition(Query.of(item))
 
 
-@pytest.mark.parametrize("url", ["memory:", "log.db"])
-def test_a_poisoned_request_fails_alone_in_a_batch(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with strandline.connect(url) as store:
+def test_a_poisoned_request_fails_alone_in_a_batch(place: Place) -> None:
+    with place.connect() as store:
         store.append(Event("A", {"a": 2}, tags=["x"]))
         first, *others = queued(
             store,

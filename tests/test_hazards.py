@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 
-import strandline
+from places import Place
 from strandline import (
     AppendCondition,
     AppendConditionFailed,
@@ -25,11 +23,12 @@ from strandline import (
     QueryItem,
 )
 from strandline.testing import violations
+from unrelated import unrelated_transaction
 
 
 @pytest.fixture
-def store(url: str | Path) -> Iterator[EventStore]:
-    with strandline.connect(url) as store:
+def store(place: Place) -> Iterator[EventStore]:
+    with place.connect() as store:
         yield store
 
 
@@ -164,11 +163,11 @@ def test_o8_the_first_write_to_a_boundary_succeeds_and_a_conflict_is_a_conflict(
         store.append(event("E", "new"), first)
 
 
-def test_o9_two_cold_starts_at_once_both_work(tmp_path: Path) -> None:
+def test_o9_two_cold_starts_at_once_both_work(kept: Place) -> None:
     """Two processes create the counter at the same time: a duplicate key."""
 
     def start() -> int:
-        with strandline.connect(tmp_path / "log.db") as store:
+        with kept.connect() as store:
             return store.append(event("E")).position
 
     assert sorted(at_once(start, start, start, start)) == [1, 2, 3, 4]
@@ -226,30 +225,28 @@ def test_o12_a_state_kept_at_the_own_position_misses_nothing_below_it(store: Eve
     assert folded == [found.id for found in store.read(Query.tag("a"))]
 
 
-def test_o12_forgetting_what_is_kept_in_memory_accepts_nothing_stale(tmp_path: Path) -> None:
+def test_o12_forgetting_what_is_kept_in_memory_accepts_nothing_stale(kept: Place) -> None:
     """A marker at 5 is pruned; five appends later it is 5 again: the stale token fits."""
-    with strandline.connect(tmp_path / "log.db") as store:
+    with kept.connect() as store:
         stale = store.read(Query.tag("a")).condition
         store.append(event("E", "a"))
     for _ in range(3):
-        with strandline.connect(tmp_path / "log.db") as store:
+        with kept.connect() as store:
             assert is_refused(store, stale)
             store.append(event("E", "b"))
 
 
-def test_c1_an_unrelated_open_transaction_hides_nothing(tmp_path: Path) -> None:
+def test_c1_an_unrelated_open_transaction_hides_nothing(kept: Place) -> None:
     """C opens any transaction; A commits; B, with the same decision, no longer sees A's event."""
-    path = tmp_path / "log.db"
-    with strandline.connect(path) as a, strandline.connect(path) as b:
+    with kept.connect() as a, kept.connect() as b:
         a.append(event("Opened", "wallet:1"))
-        unrelated = apsw.Connection(str(path))
-        unrelated.execute("begin")
-        unrelated.execute("select * from sqlite_schema").fetchall()
-        decided = [a.read(Query.tag("wallet:1")).condition, b.read(Query.tag("wallet:1")).condition]
-        a.append(event("Withdrawn", "wallet:1"), decided[0])
-        assert is_refused(b, decided[1])
-        unrelated.close()
-        assert violations(b) == []
+        with unrelated_transaction(kept):
+            decided = [a.read(Query.tag("wallet:1")).condition, b.read(Query.tag("wallet:1")).condition]
+            a.append(event("Withdrawn", "wallet:1"), decided[0])
+            assert is_refused(b, decided[1])
+            subscription = b.subscribe(Query.tag("wallet:1"))
+            assert [next(subscription).type for _ in range(2)] == ["Opened", "Withdrawn"]
+            assert violations(b) == []
 
 
 def test_c2_unequal_queries_that_overlap_exclude_each_other(store: EventStore) -> None:
@@ -362,10 +359,9 @@ def test_c10_a_tag_cannot_smuggle_in_another(store: EventStore) -> None:
     assert not is_refused(store, bob)
 
 
-def test_c11_a_check_sees_what_was_committed_while_it_waited(tmp_path: Path) -> None:
+def test_c11_a_check_sees_what_was_committed_while_it_waited(kept: Place) -> None:
     """B's snapshot is older than its wait for the lock: it cannot see the winner."""
-    path = tmp_path / "log.db"
-    with strandline.connect(path) as a, strandline.connect(path) as b:
+    with kept.connect() as a, kept.connect() as b:
         a.append([event("E", "x") for _ in range(1_000)])
         half_read = iter(b.read(Query.tag("x")))
         next(half_read)

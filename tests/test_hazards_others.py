@@ -6,11 +6,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import strandline
+from places import Place
 from racing import judge_race, race
 from strandline import (
     AppendCondition,
@@ -28,8 +28,8 @@ from test_hazards import at_once, event, is_refused
 
 
 @pytest.fixture
-def store(url: str | Path) -> Iterator[EventStore]:
-    with strandline.connect(url) as store:
+def store(place: Place) -> Iterator[EventStore]:
+    with place.connect() as store:
         yield store
 
 
@@ -179,10 +179,9 @@ def test_n3_a_stream_named_like_a_type_is_another_thing(store: EventStore) -> No
     assert [found.type for found in store.read(Query.stream("OrderPlaced"))] == ["Audited"]
 
 
-def test_n4_an_append_that_fails_midway_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_n4_an_append_that_fails_midway_leaves_nothing_behind(kept: Place) -> None:
     """A hook rejects the second of three events: the first stays, also after a reopen."""
-    path = tmp_path / "log.db"
-    with strandline.connect(path) as store:
+    with kept.connect() as store:
         taken = event("E", "taken")
         store.append(taken)
         with pytest.raises(EventIdConflict):
@@ -191,18 +190,17 @@ def test_n4_an_append_that_fails_midway_leaves_nothing_behind(tmp_path: Path) ->
         with pytest.raises(InvalidQuery):
             store.append([event("E", "half"), event("E", "half")], raising)
         assert store.append(event("E")).position == 2
-    with strandline.connect(path) as store:
+    with kept.connect() as store:
         assert (store.head(), store.exists(Query.tag("half"))) == (2, False)
         assert violations(store) == []
 
 
-def test_n5_every_index_knows_every_event_of_a_log_that_is_opened_again(tmp_path: Path) -> None:
+def test_n5_every_index_knows_every_event_of_a_log_that_is_opened_again(kept: Place) -> None:
     """An index is switched on later and begins empty: what is older is not found, uniqueness breaks."""
-    path = tmp_path / "log.db"
-    with strandline.connect(path) as store:
+    with kept.connect() as store:
         store.append(event("Registered", "email:a@x", n=1), stream="s")
         store.retag([1], add=["late"])
-    with strandline.connect(path) as store:
+    with kept.connect() as store:
         for query in (
             Query.types("Registered"),
             Query.tag("email:a@x"),
@@ -237,19 +235,20 @@ def test_n7_a_matcher_that_is_a_function_is_never_written_down(store: EventStore
     assert [append.status for append in store.appends()] == ["unconditional", "not_auditable"]
 
 
-def test_n8_what_is_acknowledged_is_on_the_disk(tmp_path: Path) -> None:
+def test_n8_what_is_acknowledged_is_on_the_disk(kept: Place) -> None:
     """Commit returns before the flush: the process dies, and what it acknowledged with it."""
     program = """
-import os, sys, strandline
-store = strandline.connect(sys.argv[1])
+import json, os, sys, strandline
+store = strandline.connect(sys.argv[1], **json.loads(sys.argv[2]))
 print(store.append([strandline.Event("E", {}), strandline.Event("E", {})]).position, flush=True)
 os.kill(os.getpid(), 9)
 """
-    path: Any = tmp_path / "log.db"
     for expected in (2, 4, 6):
-        done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", program, *kept.arguments], capture_output=True, check=False
+        )
         assert int(done.stdout) == expected
-        with strandline.connect(path) as store:
+        with kept.connect() as store:
             assert store.head() == expected
 
 

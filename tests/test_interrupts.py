@@ -15,6 +15,7 @@ import apsw
 import pytest
 
 import strandline
+from places import Place
 from strandline import (
     AppendCondition,
     AppendConditionFailed,
@@ -118,8 +119,7 @@ def test_a_commit_that_fails_takes_the_entries_that_were_settling_back(path: Pat
     assert check_log(path).problems == []
 
 
-@pytest.mark.parametrize("url", ["memory:", "file"])
-def test_a_retag_whose_clock_fails_changes_nothing(url: str, path: Path) -> None:
+def test_a_retag_whose_clock_fails_changes_nothing(place: Place) -> None:
     is_broken = False
 
     def clock() -> object:
@@ -129,7 +129,7 @@ def test_a_retag_whose_clock_fails_changes_nothing(url: str, path: Path) -> None
 
         return datetime.now(UTC)
 
-    with strandline.connect(path if url == "file" else url, clock=clock) as store:  # type: ignore[arg-type]
+    with place.connect(clock=clock) as store:  # type: ignore[arg-type]
         store.append(Event("A", 1, tags=["x"]))
         is_broken = True
         with pytest.raises(InvalidInput, match="no clock"):
@@ -139,8 +139,8 @@ def test_a_retag_whose_clock_fails_changes_nothing(url: str, path: Path) -> None
         is_broken = False
         assert [event.tags for event in store.read()] == [("x",)]
         assert store.append(Event("C", 1)).position == 2
-    if url == "file":
-        assert check_log(path).problems == []
+    if place.url != "memory:":
+        assert check_log(place.url, **place.options).problems == []
 
 
 class Name(str, Enum):  # noqa: UP042  (which formats as its own name)
@@ -148,9 +148,8 @@ class Name(str, Enum):  # noqa: UP042  (which formats as its own name)
     TAG = "k:1"
 
 
-@pytest.mark.parametrize("url", ["memory:", "file"])
-def test_a_text_that_is_an_enum_means_its_value(url: str, path: Path) -> None:
-    with strandline.connect(path if url == "file" else url) as store:
+def test_a_text_that_is_an_enum_means_its_value(place: Place) -> None:
+    with place.connect() as store:
         store.append(Event(Name.STREAM, 1, stream=Name.STREAM, subject=Name.STREAM, tags=[Name.TAG]))
         for query in (
             Query.stream("orders"),
@@ -166,13 +165,12 @@ def test_a_text_that_is_an_enum_means_its_value(url: str, path: Path) -> None:
         assert store.count(Query.tag("k:orders")) == 1
 
 
-@pytest.mark.parametrize("url", ["memory:", "file"])
-def test_a_matcher_that_exits_fails_its_own_append_only(url: str, path: Path) -> None:
+def test_a_matcher_that_exits_fails_its_own_append_only(place: Place) -> None:
     def leave(event: object) -> bool:
         sys.exit()
 
     async def use() -> None:
-        async with strandline.connect_async(path if url == "file" else url) as store:
+        async with place.connect_async() as store:
             await store.append(Event("A", 1))
             with pytest.raises(InvalidQuery, match="SystemExit"):
                 await store.append(Event("B", 1), AppendCondition(Query.of(QueryItem(where=leave))))
@@ -181,9 +179,8 @@ def test_a_matcher_that_exits_fails_its_own_append_only(url: str, path: Path) ->
     asyncio.run(asyncio.wait_for(use(), 20))
 
 
-@pytest.mark.parametrize("url", ["memory:", "file"])
-def test_a_matcher_cannot_close_the_store(url: str, path: Path) -> None:
-    with strandline.connect(path if url == "file" else url) as store:
+def test_a_matcher_cannot_close_the_store(place: Place) -> None:
+    with place.connect() as store:
         store.append(Event("A", 1))
         query = Query.of(QueryItem(where=lambda _event: store.close() or True))  # type: ignore[func-returns-value]
         with pytest.raises(InvalidQuery, match="must not call the store"):

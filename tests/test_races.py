@@ -8,19 +8,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 
-import strandline
+from places import Place
 from racing import judge_race, race
 from strandline import AppendCondition, AppendConditionFailed, Event, EventStore, Query
 from strandline.engine.maintenance import check_log
 from strandline.testing import violations
 from tiny_segments import LIMITS
+from unrelated import unrelated_transaction
 
 RACING = Path(__file__).with_name("racing.py")
 FAIR_SECONDS = 3
@@ -53,23 +53,23 @@ def finish(process: subprocess.Popen[str]) -> Any:
 
 def in_threads(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     results: list[Any] = [None] * len(calls)
+    errors: list[BaseException] = []
 
     def run(index: int) -> None:
         time.sleep(random.Random(index).random() * 0.02)
-        results[index] = calls[index]()
+        try:
+            results[index] = calls[index]()
+        except BaseException as error:
+            errors.append(error)
 
     threads = [threading.Thread(target=run, args=(index,)) for index in range(len(calls))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert None not in results
+    if errors:
+        raise errors[0]
     return results
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "log.db"
 
 
 @pytest.fixture
@@ -78,20 +78,8 @@ def tiny_segments(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, value)
 
 
-@pytest.fixture
-def unrelated_read(path: Path) -> Iterator[None]:
-    """A reader that keeps its snapshot of the file, as a forgotten shell would."""
-    strandline.connect(path).close()
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    connection.execute("begin")
-    connection.execute("select count(*) from sqlite_schema").fetchall()
-    yield
-    connection.execute("rollback")
-    connection.close()
-
-
-def test_threads_that_race_decide_exactly(url: str | Path) -> None:
-    with strandline.connect(url) as store:
+def test_threads_that_race_decide_exactly(place: Place) -> None:
+    with place.connect() as store:
         told = in_threads([lambda seed=seed: race(store, seed, 60) for seed in range(8)])
         written, refused = judge_race(store, told)
         assert violations(store) == []
@@ -100,49 +88,49 @@ def test_threads_that_race_decide_exactly(url: str | Path) -> None:
     assert refused > 10
 
 
-@pytest.mark.usefixtures("unrelated_read", "tiny_segments")
-def test_processes_that_race_decide_exactly(path: Path) -> None:
-    workers = [start(RACING, path, str(seed), "150") for seed in range(4)]
-    await_ready(workers)
-    for worker in workers:
-        go(worker)
-        time.sleep(0.01)
-    with strandline.connect(path) as store:
+@pytest.mark.usefixtures("tiny_segments")
+def test_processes_that_race_decide_exactly(kept: Place) -> None:
+    with kept.connect() as store, unrelated_transaction(kept):
+        workers = [start(RACING, *kept.arguments, str(seed), "150") for seed in range(4)]
+        await_ready(workers)
+        for worker in workers:
+            go(worker)
+            time.sleep(0.01)
         told = in_threads([lambda seed=seed: race(store, seed, 60) for seed in (10, 11)])
         told += [finish(worker) for worker in workers]
         written, refused = judge_race(store, told)
         assert violations(store) == []
-    assert check_log(path).problems == []
+    assert check_log(kept.url, **kept.options).problems == []
     assert written > 100
     assert refused > 20
 
 
-def test_a_seat_is_sold_once_to_processes_with_unequal_queries(path: Path) -> None:
+def test_a_seat_is_sold_once_to_processes_with_unequal_queries(kept: Place) -> None:
     program = """
-import sys, strandline
+import json, sys, strandline
 from strandline import *
 print("ready", flush=True); sys.stdin.readline()
-mine = QueryItem(types=["Taken"], tags=[f"buyer:{sys.argv[2]}"])
-with strandline.connect(sys.argv[1]) as store:
+mine = QueryItem(types=["Taken"], tags=[f"buyer:{sys.argv[3]}"])
+with strandline.connect(sys.argv[1], **json.loads(sys.argv[2])) as store:
     won = []
     for seat in range(60):
-        item = QueryItem(types=["Taken", "Held"][: 1 + int(sys.argv[2]) % 2], tags=[f"seat:{seat}"])
+        item = QueryItem(types=["Taken", "Held"][: 1 + int(sys.argv[3]) % 2], tags=[f"seat:{seat}"])
         read = store.read(Query.of(item, mine))
         if any(f"seat:{seat}" in event.tags for event in read):
             continue
         try:
-            store.append(Event("Taken", {}, tags=[f"seat:{seat}", f"buyer:{sys.argv[2]}"]), read.condition)
+            store.append(Event("Taken", {}, tags=[f"seat:{seat}", f"buyer:{sys.argv[3]}"]), read.condition)
             won.append(seat)
         except AppendConditionFailed:
             pass
     print(won)
 """
-    buyers = [start("-c", program, path, str(number)) for number in range(4)]
+    buyers = [start("-c", program, *kept.arguments, str(number)) for number in range(4)]
     await_ready(buyers)
     for buyer in buyers:
         go(buyer)
     won = [seat for buyer in buyers for seat in finish(buyer)]
-    with strandline.connect(path) as store:
+    with kept.connect() as store:
         sold = [tag for event in store.read() for tag in event.tags if tag.startswith("seat:")]
         assert sorted(sold) == sorted(f"seat:{seat}" for seat in won)
         assert len(sold) == len({*sold})
@@ -150,22 +138,15 @@ with strandline.connect(sys.argv[1]) as store:
 
 
 @pytest.mark.parametrize("attempt", range(3))
-def test_processes_may_all_open_a_new_file_at_once(path: Path, attempt: int) -> None:
+def test_processes_may_all_open_a_new_log_at_once(kept: Place, attempt: int) -> None:
     program = """
-import sys, strandline
+import json, sys, strandline
 print("ready", flush=True); sys.stdin.readline()
-with strandline.connect(sys.argv[1]) as store:
+with strandline.connect(sys.argv[1], **json.loads(sys.argv[2])) as store:
     results = [store.append(strandline.Event("A", {}, tags=["x"])).position for _ in range(10)]
-    print([str(store.stats().log), results])
+    print(json.dumps([str(store.stats().log), results]))
 """
-    workers = [
-        start(
-            "-c",
-            program.replace("print([", "import json; print(json.dumps([").replace("results])", "results]))"),
-            path,
-        )
-        for _ in range(6)
-    ]
+    workers = [start("-c", program, *kept.arguments) for _ in range(6)]
     await_ready(workers)
     for worker in workers:
         go(worker)
@@ -174,18 +155,18 @@ with strandline.connect(sys.argv[1]) as store:
     assert sorted(position for _, positions in told for position in positions) == list(range(1, 61))
 
 
-def test_threads_may_all_open_a_new_file_at_once(path: Path) -> None:
+def test_threads_may_all_open_a_new_log_at_once(kept: Place) -> None:
     def open_and_append() -> int:
-        with strandline.connect(path) as store:
+        with kept.connect() as store:
             return store.append(Event("A", {})).position
 
     assert sorted(in_threads([open_and_append] * 8)) == list(range(1, 9))
 
 
-def test_no_process_starves_another(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_process_starves_another(kept: Place, capsys: pytest.CaptureFixture[str]) -> None:
     program = f"""
-import sys, time, strandline
-store = strandline.connect(sys.argv[1])
+import json, sys, time, strandline
+store = strandline.connect(sys.argv[1], **json.loads(sys.argv[2]))
 print("ready", flush=True); sys.stdin.readline()
 longest = count = 0
 end = time.monotonic() + {FAIR_SECONDS}
@@ -196,7 +177,7 @@ while (begin := time.monotonic()) < end:
 store.close()
 print([longest, count])
 """
-    writers = [start("-c", program, path) for _ in range(2)]
+    writers = [start("-c", program, *kept.arguments) for _ in range(2)]
     await_ready(writers)
     for writer in writers:
         go(writer)
@@ -205,20 +186,20 @@ print([longest, count])
         waits = ", ".join(f"{longest * 1000:.0f} ms of {count} appends" for longest, count in told)
         print(f"\nlongest wait of an append beside another writing process: {waits}")
     assert max(longest for longest, _ in told) < LONGEST_WAIT_SECONDS
-    with strandline.connect(path) as store:
+    with kept.connect() as store:
         assert store.head() == sum(count for _, count in told)
 
 
-def test_a_subscription_sees_what_another_process_writes(path: Path) -> None:
+def test_a_subscription_sees_what_another_process_writes(kept: Place) -> None:
     program = """
-import sys, strandline
+import json, sys, strandline
 print("ready", flush=True); sys.stdin.readline()
-with strandline.connect(sys.argv[1]) as store:
+with strandline.connect(sys.argv[1], **json.loads(sys.argv[2])) as store:
     print([store.append(strandline.Event("A", {}, tags=["x"])).position for _ in range(30)])
 """
-    worker = start("-c", program, path)
+    worker = start("-c", program, *kept.arguments)
     await_ready([worker])
-    with strandline.connect(path) as store:
+    with kept.connect() as store:
         subscription = store.subscribe(Query.tag("x"))
         go(worker)
         seen = [next(subscription).position for _ in range(30)]
@@ -226,8 +207,8 @@ with strandline.connect(sys.argv[1]) as store:
         assert seen == finish(worker)
 
 
-def test_a_decision_cannot_slip_past_a_retag_of_another_process(path: Path) -> None:
-    with strandline.connect(path) as store, strandline.connect(path) as other:
+def test_a_decision_cannot_slip_past_a_retag_of_another_process(kept: Place) -> None:
+    with kept.connect() as store, kept.connect() as other:
         for number in range(20):
             position = store.append(Event("A", {}, tags=[f"k:{number}"])).position
             stale = store.read(Query.tag(f"k:{number}")).condition
@@ -239,8 +220,8 @@ def test_a_decision_cannot_slip_past_a_retag_of_another_process(path: Path) -> N
         assert violations(store) == []
 
 
-def test_what_one_handle_knows_of_a_tag_is_forgotten_when_another_retags(path: Path) -> None:
-    with strandline.connect(path) as store, strandline.connect(path) as other:
+def test_what_one_handle_knows_of_a_tag_is_forgotten_when_another_retags(kept: Place) -> None:
+    with kept.connect() as store, kept.connect() as other:
         store.append(Event("A", {}, tags=["k:2"]))
         store.append(Event("A", {}, tags=["k:1"]))
         store.append(Event("B", {}), AppendCondition(Query.tag("k:2"), after=1))
@@ -254,8 +235,8 @@ def exact_counts(store: EventStore) -> dict[str, int]:
     return {tag: store.count(Query.tag(tag)) for tag in ("x", "y")}
 
 
-def test_handles_on_one_file_see_each_others_commits_at_once(path: Path) -> None:
-    with strandline.connect(path) as one, strandline.connect(path) as other:
+def test_handles_on_one_log_see_each_others_commits_at_once(kept: Place) -> None:
+    with kept.connect() as one, kept.connect() as other:
         for number in range(1, 40):
             writer, reader = (one, other) if number % 2 else (other, one)
             assert writer.append(Event("A", {}, tags=["x" if number % 3 else "y"])).position == number

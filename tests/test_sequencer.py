@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import strandline
+from places import Place
 from strandline import AppendResult, AsyncEventStore, Event, EventStore, StoreClosed, Unavailable
 from strandline.engine import Outcome, Work
 from strandline.engine.memory import MemoryEngine
@@ -193,16 +192,16 @@ def test_an_interrupted_leader_hands_over_to_those_who_wait(engine: Flaky) -> No
         assert store.append(Event("A", {})) == AppendResult(1, 1, 1)
 
 
-def test_waiting_on_a_closed_store_ends_at_once(url: str | Path) -> None:
-    store = strandline.connect(url)
+def test_waiting_on_a_closed_store_ends_at_once(place: Place) -> None:
+    store = place.connect()
     store.close()
     store.watch.wait(0, lambda: False)
     asyncio.run(asyncio.wait_for(store.watch.wait_async(0, lambda: False), 20))
 
 
 @pytest.mark.parametrize("attempt", range(10))
-def test_subscribing_while_the_store_closes_just_ends(url: str | Path, attempt: int) -> None:
-    store = strandline.connect(url)
+def test_subscribing_while_the_store_closes_just_ends(place: Place, attempt: int) -> None:
+    store = place.connect()
     store.append(Event("A", {}))
     errors: list[BaseException] = []
     started = threading.Barrier(4)

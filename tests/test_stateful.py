@@ -32,6 +32,7 @@ import strandline.engine.sqlite.pending
 import strandline.engine.sqlite.recent
 import strandline.engine.sqlite.search
 import strandline.store
+from places import POSTGRES, Place, PostgresUrl, new_log
 from strandline import (
     AppendCondition,
     AppendConditionFailed,
@@ -101,11 +102,19 @@ def plain(value: Any) -> Any:
 
 
 class SameAnswers(RuleBasedStateMachine):
-    """An engine that keeps a log in a file, and the memory engine."""
+    """Two handles on a log that an engine keeps, and the memory engine."""
+
+    place: Place
+
+    def new_place(self) -> Place:
+        raise NotImplementedError
+
+    def remove_place(self) -> None:
+        """Nothing, where the next history has a log of its own anyway."""
 
     @initialize()
     def open(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="strandline-"))
+        self.place = self.new_place()
         self.clock = ManualClock()
         self.model = strandline.connect("memory:", clock=self.clock)
         self.stores = [self.connect(), self.connect()]
@@ -113,7 +122,7 @@ class SameAnswers(RuleBasedStateMachine):
         self.turn = 0
 
     def connect(self) -> EventStore:
-        return strandline.connect(self.folder / "log.db", clock=self.clock)
+        return self.place.connect(clock=self.clock)
 
     def same(self, call: Callable[[EventStore], Any]) -> Any:
         self.turn += 1
@@ -235,7 +244,7 @@ class SameAnswers(RuleBasedStateMachine):
                 assert answer(lambda ask=ask: ask(store)) == answer(lambda ask=ask: ask(self.model))
             assert violations(store) == []
             # Conditions are the oracle's business; this is about the index and the events behind it.
-            problems = check_log(self.folder / "log.db").problems
+            problems = check_log(self.place.url, **self.place.options).problems
             assert [problem for problem in problems if problem.kind != "condition"] == []
             expected, found = self.model.stats(), store.stats()
             assert (found.head, found.appends, found.refused) == (
@@ -243,7 +252,23 @@ class SameAnswers(RuleBasedStateMachine):
                 expected.appends,
                 expected.refused,
             )
-        shutil.rmtree(self.folder)
+        self.remove_place()
+
+
+class OnSqlite(SameAnswers):
+    def new_place(self) -> Place:
+        return Place(Path(tempfile.mkdtemp(prefix="strandline-")) / "log.db")
+
+    def remove_place(self) -> None:
+        shutil.rmtree(Path(self.place.url).parent)
+
+
+def on_postgres(url: str) -> type[SameAnswers]:
+    class OnPostgres(SameAnswers):
+        def new_place(self) -> Place:
+            return new_log(url)
+
+    return OnPostgres
 
 
 @pytest.fixture
@@ -273,8 +298,14 @@ def examples(count: int) -> settings:
 
 @pytest.mark.usefixtures("tiny_limits")
 def test_random_histories_give_the_same_answers_with_tiny_limits() -> None:
-    run_state_machine_as_test(SameAnswers, settings=examples(220))
+    run_state_machine_as_test(OnSqlite, settings=examples(220))
 
 
 def test_random_histories_give_the_same_answers() -> None:
-    run_state_machine_as_test(SameAnswers, settings=examples(220))
+    run_state_machine_as_test(OnSqlite, settings=examples(220))
+
+
+@pytest.mark.parametrize("server", POSTGRES)
+@pytest.mark.usefixtures("tiny_limits")
+def test_random_histories_give_the_same_answers_on_postgres(server: str, postgres_url: PostgresUrl) -> None:
+    run_state_machine_as_test(on_postgres(postgres_url(server)), settings=examples(25))

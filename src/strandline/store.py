@@ -20,7 +20,7 @@ from .append import (
     check_size,
 )
 from .engine import Clock, Engine, Page, Span, Stats
-from .engine.open import open_engine
+from .engine.open import DEFAULT_LOG, open_engine
 from .engine.sequencer import Sequencer
 from .engine.watch import HeadWatch
 from .errors import InvalidInput, InvalidQuery, StoreClosed, StrandlineError
@@ -40,18 +40,20 @@ Events = Event | Iterable[Event]
 def connect(
     url: str | os.PathLike[str],
     *,
+    log: str = DEFAULT_LOG,
     clock: Clock | None = None,
     max_data_bytes: int = MAX_DATA_BYTES,
     record_conditions: bool = True,
     create: bool = True,
 ) -> EventStore:
-    """Open the store at `url`: a file (SQLite), `sqlite:///…` or `memory:`.
+    """Open the store at `url`: a file (SQLite), `sqlite:///…`, `postgresql://…` or `memory:`.
 
-    A file that does not exist is created, unless `create` is False. `clock` replaces the time that
+    A PostgreSQL database has any number of independent logs; `log` is the name of one. A log that does
+    not exist is created, unless `create` is False. `clock` replaces the time that
     `recorded_at` is taken from; `max_data_bytes` limits the data of one event; without
     `record_conditions` the log forgets under which conditions appends were accepted.
     """
-    engine = open_engine(url, clock=clock, record_conditions=record_conditions, create=create)
+    engine = open_engine(url, log=log, clock=clock, record_conditions=record_conditions, create=create)
     return EventStore(engine, max_data_bytes=max_data_bytes)
 
 

@@ -105,6 +105,10 @@ class Engine(Protocol):
         """Whether other processes may write to the log, so that waiting readers must look."""
         ...
 
+    def pause(self) -> None:
+        """Wait until it is time to look at the head again: a moment, or less if there is news."""
+        ...
+
     def leave_to_parent(self) -> None:
         """Let go of what a forked process shares with its parent and must not keep."""
         ...

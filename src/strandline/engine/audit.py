@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from ..append import AppendCondition, RecordedAppend
+from ..errors import CorruptLog
 from ..event import SequencedEvent
 from ..names import RETAGGED
 from ..query import Query
@@ -57,8 +58,9 @@ class History:
 
     def event(self, position: int) -> SequencedEvent:
         """The event at a position."""
-        (event,) = events(self._reader, Query.all(), Span(position - 1, position))
-        return event
+        for event in events(self._reader, Query.all(), Span(position - 1, position)):
+            return event
+        raise CorruptLog(f"there is no event at position {position}, but a retag changed it")
 
 
 def events(reader: Reader, query: Query, span: Span | None) -> Iterator[SequencedEvent]:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput
-from .open import sqlite_path
+from .open import DEFAULT_LOG, Place, place_of, refuse_other_logs, require_psycopg, without_password
 from .reports import BackupReport, CheckReport, MigrationReport, Problem, Progress
+
+if TYPE_CHECKING:
+    from .postgres.address import Address
 
 __all__ = [
     "BackupReport",
@@ -17,38 +23,88 @@ __all__ = [
     "backup_log",
     "check_log",
     "migrate_log",
+    "schema_script",
 ]
 
 
-def check_log(url: str | os.PathLike[str], progress: Progress | None = None) -> CheckReport:
+def check_log(
+    url: str | os.PathLike[str], progress: Progress | None = None, *, log: str = DEFAULT_LOG
+) -> CheckReport:
     """Verify positions, index against events, ids and every recorded condition."""
-    path = _file(url, "check")
-    from .sqlite.check import check
+    place = _place(url, "check", log)
+    if place.engine == "postgres":
+        from .postgres.check import check as check_database
 
-    return check(path, progress)
+        return check_database(_address(place, log), progress)
+    from .sqlite.check import check as check_file
+
+    return check_file(place.address, progress)
 
 
 def backup_log(
-    url: str | os.PathLike[str], target: str | os.PathLike[str], progress: Progress | None = None
+    url: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    progress: Progress | None = None,
+    *,
+    log: str = DEFAULT_LOG,
 ) -> BackupReport:
     """Copy a log to a new file while it is in use. An existing file is never overwritten."""
-    path = _file(url, "back up")
+    place = _place(url, "back up", log)
+    if place.engine == "postgres":
+        raise InvalidInput(
+            "a log in PostgreSQL is backed up by PostgreSQL's own tools",
+            hint=f"run: {_dump_command(place, target, log)}",
+        )
     from .sqlite.backup import backup
 
-    return backup(path, os.fspath(target), progress)
+    return backup(place.address, os.fspath(target), progress)
 
 
-def migrate_log(url: str | os.PathLike[str], *, dry_run: bool = False) -> MigrationReport:
+def migrate_log(
+    url: str | os.PathLike[str], *, dry_run: bool = False, log: str = DEFAULT_LOG
+) -> MigrationReport:
     """Bring the schema up to date; with `dry_run` only say what would be done."""
-    path = _file(url, "migrate")
-    from .sqlite.schema import migrate, version
+    place = _place(url, "migrate", log)
+    if place.engine == "postgres":
+        from .postgres import schema as database
 
-    before, steps = migrate(path, dry_run=dry_run)
-    return MigrationReport(before, before if dry_run else version(), steps)
+        before, steps = database.migrate(_address(place, log), dry_run=dry_run)
+        return MigrationReport(before, before if dry_run else database.version(), steps)
+    from .sqlite import schema as file
+
+    before, steps = file.migrate(place.address, dry_run=dry_run)
+    return MigrationReport(before, before if dry_run else file.version(), steps)
 
 
-def _file(url: str | os.PathLike[str], what: str) -> str:
-    path = sqlite_path(url)
-    if path is None:
+def schema_script(*, log: str = DEFAULT_LOG, grant: Sequence[str] = ()) -> str:
+    """The SQL that makes a log in a PostgreSQL database, or that lets roles use one."""
+    require_psycopg()
+    from .postgres import schema
+    from .postgres.address import Log
+
+    named = Log(log)
+    statements = [schema.grants(named, role) for role in grant] if grant else [schema.ddl(named)]
+    return "\n".join(("begin;", *statements, "commit;", ""))
+
+
+def _place(url: str | os.PathLike[str], what: str, log: str) -> Place:
+    place = place_of(url)
+    if place.engine == "memory":
         raise InvalidInput(f"there is nothing to {what} in {os.fspath(url)}", hint="name the file of a store")
-    return path
+    if place.engine == "sqlite":
+        refuse_other_logs(log)
+    return place
+
+
+def _address(place: Place, log: str) -> Address:
+    require_psycopg()
+    from .postgres.address import Address
+
+    return Address(place.address, log)
+
+
+def _dump_command(place: Place, target: str | os.PathLike[str], log: str) -> str:
+    """Libpq's programs read the same URL and find the password where libpq does."""
+    schema = _address(place, log).schema
+    words = ("pg_dump", "--format=custom", f"--schema={schema}", f"--file={os.fspath(target)}")
+    return shlex.join((*words, without_password(place.address)))

@@ -183,6 +183,9 @@ class MemoryEngine:
                 size_bytes=sum(len(event.data) for event in self._log),
             )
 
+    def pause(self) -> None:
+        """Nobody else writes."""
+
     def leave_to_parent(self) -> None:
         """Nothing is shared."""
 

@@ -3,36 +3,77 @@
 from __future__ import annotations
 
 import os
+import re
+from typing import Literal
+from urllib.parse import unquote
 
-from ..errors import InvalidInput
+import msgspec
+
+from ..errors import InvalidInput, MissingDependency
 from . import Clock, Engine
 from .memory import MemoryEngine
 from .rules import Time
 
+DEFAULT_LOG = "default"
+
+_POSTGRES = {"postgresql", "postgres"}
+_SECRETS = {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
+# As libpq reads a URL: what stands before the first @ is user and password, unless a / comes before it.
+_CREDENTIALS = re.compile(r"(\w+://)(?:([^:@/]*)(?::[^@/]*)?@)?([^?]*)(?:\?(.*))?", re.DOTALL)
+# What is no file's name, but may hold a password that no message may repeat.
+_ALMOST_POSTGRES = re.compile(
+    r"\s*(postgres(ql)?:(?!//)|(host|hostaddr|port|dbname|user|password|service)\s*=)", re.IGNORECASE
+)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a log is: which engine keeps it, and the file or the URL of the database."""
+
+    engine: Literal["memory", "sqlite", "postgres"]
+    address: str
+
+    def __repr__(self) -> str:
+        return f"Place({self.engine!r}, {without_password(self.address)!r})"
+
 
 def open_engine(
-    url: str | os.PathLike[str], *, clock: Clock | None, record_conditions: bool, create: bool
+    url: str | os.PathLike[str], *, log: str, clock: Clock | None, record_conditions: bool, create: bool
 ) -> Engine:
     """Open the log at `url`."""
-    path = sqlite_path(url)
-    if path is None:
-        return MemoryEngine(Time(clock), record_conditions=record_conditions)
+    place, time = place_of(url), Time(clock)
+    if place.engine == "postgres":
+        require_psycopg()
+        from .postgres import PostgresEngine
+
+        return PostgresEngine(
+            place.address, time, log=log, record_conditions=record_conditions, create=create
+        )
+    refuse_other_logs(log)
+    if place.engine == "memory":
+        return MemoryEngine(time, record_conditions=record_conditions)
     from .sqlite import SqliteEngine
 
-    return SqliteEngine(path, Time(clock), record_conditions=record_conditions, create=create)
+    return SqliteEngine(place.address, time, record_conditions=record_conditions, create=create)
 
 
-def sqlite_path(url: str | os.PathLike[str]) -> str | None:
-    """The file that a URL names, None for `memory:`."""
+def place_of(url: str | os.PathLike[str]) -> Place:
+    """What a URL means."""
     if not isinstance(url, (str, os.PathLike)):
         raise InvalidInput(f"a store is named by text or a path, not {type(url).__name__}")
     text = os.fsdecode(url)
     if text == "memory:":
-        return None
+        return Place("memory", text)
     scheme, separator, rest = text.partition("://")
+    if separator and scheme in _POSTGRES:
+        return Place("postgres", text)
+    if _ALMOST_POSTGRES.match(text):
+        raise InvalidInput(
+            "this is not the URL of a store",
+            hint="a PostgreSQL database is postgresql://user@host:5432/database",
+        )
     if separator and scheme != "sqlite":
         raise InvalidInput(
-            f"a store is a file, sqlite:///… or memory:, not {scheme}://…",
+            f"a store is a file, sqlite:///…, postgresql://… or memory:, not {scheme}://…",
             hint='for example strandline.connect("school.db")',
         )
     path = rest.removeprefix("/") if separator else text
@@ -40,4 +81,39 @@ def sqlite_path(url: str | os.PathLike[str]) -> str | None:
         raise InvalidInput(
             f"{text!r} names no file", hint='strandline.connect("memory:") keeps a log in memory'
         )
-    return path
+    return Place("sqlite", path)
+
+
+def refuse_other_logs(log: str) -> None:
+    """Files and memory have one log each."""
+    if log != DEFAULT_LOG:
+        raise InvalidInput(
+            f"only a PostgreSQL database has several logs, so there is no log {log!r:.80} here",
+            hint="leave log out; each file is a log of its own",
+        )
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown to anybody, and still works where the password comes from elsewhere."""
+    if url.partition("://")[0] not in _POSTGRES:
+        return url
+    scheme, user, place, settings = _CREDENTIALS.fullmatch(url).groups()  # type: ignore[union-attr]
+    if "@" in place:  # the password has an @ or / that is not encoded
+        return f"{scheme}…"
+    kept = [setting for setting in (settings or "").split("&") if setting and not _is_secret(setting)]
+    return f"{scheme}{f'{user}@' if user else ''}{place}{'?' if kept else ''}{'&'.join(kept)}"
+
+
+def _is_secret(setting: str) -> bool:
+    return unquote(setting.partition("=")[0]) in _SECRETS
+
+
+def require_psycopg() -> None:
+    """Say what to install if the driver is missing."""
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        raise MissingDependency(
+            f"PostgreSQL needs the psycopg driver, which cannot be loaded: {error}",
+            hint="pip install 'strandline[postgres]'",
+        ) from error

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 from ..errors import StoreClosed, StrandlineError
 from . import Engine
-
-LOOK_EVERY_SECONDS = 0.02
 
 
 class HeadWatch:
@@ -106,7 +103,7 @@ class HeadWatch:
         while self._are_waiting.wait() and not self._is_closed:
             with contextlib.suppress(StrandlineError):  # the waiter's next read will tell its caller
                 self.look()
-            time.sleep(LOOK_EVERY_SECONDS)
+            self._engine.pause()
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

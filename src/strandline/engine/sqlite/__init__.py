@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time as clock
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
@@ -41,6 +42,7 @@ from .writer import Writer
 
 SHORT_READ = 500
 IDLE_READERS = 4
+LOOK_EVERY_SECONDS = 0.02
 
 _HEAD = sql("head")
 _LAST_APPEND = sql("last_append")
@@ -160,6 +162,9 @@ class SqliteEngine:
             self._readers.clear()
             self._connection.close()
             self._file_lock.close()
+
+    def pause(self) -> None:
+        clock.sleep(LOOK_EVERY_SECONDS)
 
     def leave_to_parent(self) -> None:
         self._file_lock.close()

@@ -1,14 +1,10 @@
-"""The SQL of this engine: one static statement per file in `sql/`, loaded by name."""
+"""The SQL of this engine: one static statement per file in `sql/`."""
 
 from __future__ import annotations
 
-from importlib.resources import files
-
-_FOLDER = files(__package__) / "sql"
+from ..statements import load
 
 
 def sql(name: str) -> str:
-    """The statement in `sql/<name>.sql`, without its first comment."""
-    lines = (_FOLDER / f"{name}.sql").read_text(encoding="utf-8").splitlines()
-    start = next(number for number, line in enumerate(lines) if not line.startswith("--"))
-    return "\n".join(lines[start:])
+    """The statement in `sql/<name>.sql`."""
+    return load(__package__, name)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import apsw
 
-from ...append import AppendCondition, AppendRequest, AppendResult
-from ...errors import AppendConditionFailed, EventIdConflict, StrandlineError
+from ...append import AppendCondition, AppendResult
 from ...event import Event, SequencedEvent, encode_metadata, encode_sorted, join_tags
-from ...names import RESERVED, RETAGGED, index_tags
+from ...names import RETAGGED, index_tags
 from ...query import Query
-from ...retag import Change, Retag, changes_of, meaning_changed, plan, retag_events
+from ...retag import Change
 from .. import Outcome, Work
-from ..rules import Time, is_repeat, position_beyond_head, record_status, retag_hint
+from ..judge import Judge, PlannedChange
+from ..rules import Time, record_status
 from .conditions import NOT_AUDITABLE, NOT_RECORDED, Shape, pack
 from .connection import Connection
 from .names import Interning, Names
@@ -37,7 +37,7 @@ _KEEP_APPENDED_TAGS = sql("keep_appended_tags")
 _COUNT_REFUSED = sql("count_refused")
 
 
-class Writer:
+class Writer(Judge):
     """Writes batches through one connection. One thread at a time."""
 
     def __init__(
@@ -53,11 +53,10 @@ class Writer:
         self._time = time
         self._record_conditions = record_conditions
         self._shapes: dict[Shape, int] = {}
-        self._refused = 0
         # What the log was like after the last transaction; unknown while one is open, or if it failed.
         self._known_head: int | None = None
         self._appends = 0
-        self._last_retag = 0
+        self._retagged_at = 0
         # What belongs to the transaction that is open.
         self._new = Segment(0)
         self._new_entries = 0
@@ -67,26 +66,20 @@ class Writer:
         """One transaction for the whole batch; whatever fails or interrupts it, it leaves no trace."""
         try:
             self._begin()
-            outcomes = [self._outcome(work) for work in batch]
+            outcomes = [self.outcome(work) for work in batch]
             if self._search.head > self._new.after:
                 self._commit()
-            self._known_head = (
-                self._search.head
-            )  # last: whatever comes before it makes the next one look again
+            # Last: whatever comes before it makes the next one look again.
+            self._known_head = self._search.head
             return outcomes
         finally:
             self._connection.roll_back()
 
     def count_refused(self) -> None:
         """Write down the refusals that no commit has carried yet."""
-        if self._refused:
-            self._execute(_COUNT_REFUSED, (self._refused,))
-            self._refused = 0
-
-    @property
-    def refused(self) -> int:
-        """Refusals that are not written down yet."""
-        return self._refused
+        if self.refused:
+            self._execute(_COUNT_REFUSED, (self.refused,))
+            self.refused = 0
 
     def _begin(self) -> None:
         known, self._known_head = self._known_head, None
@@ -111,110 +104,58 @@ class Writer:
         head = self._search.head
         retagged = self._interning.find(RETAGGED)
         retag = None if retagged is None else self._search.last_of_type(retagged)
-        self._last_retag = retag or 0
+        self._retagged_at = retag or 0
         self._appends = self._execute(_LAST_APPEND, (head,))[0][0] if head else 0
 
     def _commit(self) -> None:
-        refused, search = self._refused, self._search
+        refused, search = self.refused, self._search
         self._pending.write()
         self._settling.settle(search.segments[:-1], search.indexed_to, self._new_entries)
         self.count_refused()
         try:
             self._connection.run("commit")
         except BaseException:
-            self._refused = refused
+            self.refused = refused
             raise
         self._interning.committed()
         self._shapes.update(self._new_shapes)
         self._recent.committed(self._new)
 
-    def _outcome(self, work: Work) -> Outcome:
-        try:
-            return self._retag(work) if isinstance(work, Retag) else self._append(work)
-        except StrandlineError as error:
-            self._refused += isinstance(error, AppendConditionFailed)
-            return error
+    def _head(self) -> int:
+        return self._search.head
 
-    def _append(self, request: AppendRequest) -> AppendResult:
-        repeated = self._repeat(request.events)
-        if repeated is not None:
-            return repeated
-        if request.unless_exists is not None:
-            self._pending.write()
-            found = self._search.first(request.unless_exists, 0)
-            if found is not None:
-                return self._result_holding(found)
-        for part in () if request.condition is None else request.condition.parts:
-            self._check(part)
-        return self._insert(request.events, request.guard())
+    def _last_retag(self) -> int:
+        return self._retagged_at
 
-    def _repeat(self, events: Sequence[Event]) -> AppendResult | None:
-        ids = {event.raw_id for event in events}
+    def _position_of(self, ids: set[bytes]) -> int | None:
         if not ids.isdisjoint(self._pending.ids):
             self._pending.write()
-        found = self._position_of(ids)
-        if not found and len(ids) == len(events):
-            return None
-        if found:
-            result = self._result_holding(found[0][0])
-            rows = self._execute(_EVENTS_APPENDED, (result.first - 1, result.last))
-            earlier = events_of(rows)
-            if is_repeat(events, earlier, [event.tags for event in earlier]):
-                return result
-        raise EventIdConflict("an id of the append is taken already, and it is not a repeat")
-
-    def _position_of(self, ids: set[bytes]) -> list[tuple[int]]:
         if len(ids) == 1:
-            return self._execute(_POSITION_BY_ID, (*ids,))
-        return self._execute(_POSITION_BY_IDS, (apsw.carray(tuple(ids)),))
+            found = self._execute(_POSITION_BY_ID, (*ids,))
+        else:
+            found = self._execute(_POSITION_BY_IDS, (apsw.carray(tuple(ids)),))
+        return found[0][0] if found else None
 
-    def _check(self, part: AppendCondition) -> None:
-        query, after, head = part.fail_if_events_match, part.after, self._search.head
-        if after > head:
-            raise position_beyond_head(after, head)
-        if after == head:
-            return
-        retag = self._conflicting_retag(query, after) if self._last_retag > after else None
+    def _first(self, query: Query, after: int) -> int | None:
         if any(item.where is not None or not (item.types or item.index_tags()) for item in query.items):
             self._pending.write()  # these are judged on the events themselves
-        found = self._search.first(query, after)
-        if found is None and retag is None:
-            return
-        self._pending.write()
-        if retag is not None and (found is None or retag[0] <= found):
-            found, hint = retag[0], retag_hint(retag[1])
-        else:
-            hint = None
-        (conflict,) = self._search.events_at([found])  # type: ignore[list-item]
-        raise AppendConditionFailed(conflict=conflict, query=query, after=after, hint=hint)
+        return self._search.first(query, after)
 
-    def _conflicting_retag(self, query: Query, after: int) -> tuple[int, int] | None:
-        """The first retag that changed what the query means, and a position it retagged.
-
-        Goes back from the newest retag, whose new tags are the present ones, undoing each.
-        """
+    def _matching(self, query: Query) -> Iterator[SequencedEvent]:
         self._pending.write()
-        conflict = None
-        tags: dict[int, tuple[str, ...]] = {}
-        for retag in reversed(self._retags_after(after)):
-            changes = changes_of(retag)
-            targets = {
-                event.position: event for event in self._search.events_at([c.position for c in changes])
-            }
-            changed = None
-            for change in changes:
-                event = targets[change.position]
-                new = tags.get(change.position, event.tags)
-                old = tags[change.position] = change.undo(new)
-                if changed is None and meaning_changed(query, event, old, new):
-                    changed = change.position
-            if changed is not None:
-                conflict = (retag.position, changed)
-        return conflict
+        return self._search.matching(query)
+
+    def _events_at(self, positions: Sequence[int]) -> list[SequencedEvent]:
+        self._pending.write()
+        return self._search.events_at(positions)
 
     def _retags_after(self, after: int) -> list[SequencedEvent]:
+        self._pending.write()
         query = Query.types(RETAGGED)
         return self._search.candidates(query, Range(after, self._search.head), self._search.head)
+
+    def _events_appended(self, first: int, last: int) -> list[SequencedEvent]:
+        return events_of(self._execute(_EVENTS_APPENDED, (first - 1, last)))
 
     def _insert(self, events: Sequence[Event], guard: AppendCondition | None) -> AppendResult:
         search, pending, intern = self._search, self._pending, self._interning.intern
@@ -259,25 +200,14 @@ class Writer:
             known = self._new_shapes[shape] = int(rows[0][0])
         return known
 
-    def _retag(self, retag: Retag) -> AppendResult:
+    def _insert_retag(self, events: Sequence[Event], changes: Sequence[PlannedChange]) -> AppendResult:
         search = self._search
-        self._pending.write()
-        changes = list(plan(retag, self._targets(retag)))
-        if not changes:
-            return AppendResult(search.head, search.head, 0)
-        result = self._insert(retag_events([change for _, change, _ in changes]), None)
-        self._last_retag = result.last
+        result = self._insert(events, None)
+        self._retagged_at = result.last
         search.indexed_to = self._settling.settle_all(search.segments, search.indexed_to)
         for event, change, tags in changes:
             self._retag_event(event, change, tags)
         return result
-
-    def _targets(self, retag: Retag) -> list[SequencedEvent]:
-        if isinstance(retag.target, Query):
-            found = self._search.matching(retag.target)
-            return [event for event in found if not event.type.startswith(RESERVED)]
-        events = {event.position: event for event in self._search.events_at(retag.target)}
-        return [retag.checked(position, events.get(position)) for position in retag.target]
 
     def _retag_event(self, event: SequencedEvent, change: Change, tags: tuple[str, ...]) -> None:
         intern, position = self._interning.intern, event.position

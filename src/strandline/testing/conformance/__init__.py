@@ -5,6 +5,7 @@
         def url(self, tmp_path):
             return tmp_path / "log.db"
 
+A log that has a name in its database gives that in the fixture `options`: `{"log": "some name"}`.
 A store that is not reached by a URL overrides the fixture `open_store` instead: a function that
 takes the keyword options of `strandline.connect` and returns an `EventStore` on an empty log.
 """

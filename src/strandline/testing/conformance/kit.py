@@ -23,7 +23,7 @@ class OpenStore(Protocol):
 
 
 class StoreFixtures:
-    """The fixtures of the suite. A subclass gives `url`, or `open_store` itself."""
+    """The fixtures of the suite. A subclass gives `url` and perhaps `options`, or `open_store` itself."""
 
     @pytest.fixture
     def url(self) -> str | os.PathLike[str]:
@@ -31,12 +31,17 @@ class StoreFixtures:
         raise NotImplementedError("override the fixture `url` or `open_store`")
 
     @pytest.fixture
-    def open_store(self, url: str | os.PathLike[str]) -> Iterator[OpenStore]:
+    def options(self) -> dict[str, Any]:
+        """What `strandline.connect` needs besides the URL to reach the log, such as `log=`."""
+        return {}
+
+    @pytest.fixture
+    def open_store(self, url: str | os.PathLike[str], options: dict[str, Any]) -> Iterator[OpenStore]:
         """Opens the log; what a test leaves open is closed after it."""
         opened: list[EventStore] = []
 
-        def open_store(**options: Any) -> EventStore:
-            opened.append(connect(url, **options))
+        def open_store(**more: Any) -> EventStore:
+            opened.append(connect(url, **options, **more))
             return opened[-1]
 
         yield open_store

@@ -1,0 +1,264 @@
+"""The PostgreSQL engine: a log is a schema of a database, for any number of threads, processes and machines.
+
+The only place that imports psycopg. Appends go through one connection, one call of one function per
+batch; reads have connections of their own. A connection that breaks is made again; an append whose
+outcome nobody learnt is sent again, for its event ids tell whether it was written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time as clock
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+import psycopg
+
+from ...append import AppendResult, RecordedAppend
+from ...errors import AppendConditionFailed, StoreClosed, StrandlineError, Unavailable
+from ...event import Event
+from ...query import Query
+from ...retag import Retag
+from .. import Outcome, Page, Span, Stats, Work
+from ..rules import Time
+from .address import Address
+from .connection import Connection, Pauses, is_lost, translate, translated
+from .news import Listener, Notifier
+from .schema import prepare
+from .search import Search, Statements
+from .writer import Writer
+
+READERS = 8
+COUNT_REFUSED_EVERY_SECONDS = 1.0
+
+T = TypeVar("T")
+
+
+class PostgresEngine:
+    """A log in a database."""
+
+    name = "postgres"
+    is_shared = True
+
+    def __init__(
+        self,
+        url: str,
+        time: Time,
+        *,
+        log: str = "default",
+        record_conditions: bool = True,
+        create: bool = True,
+    ) -> None:
+        self._address = Address(url, log)
+        self._sql = Statements(self._address)
+        self._time = time
+        self._record_conditions = record_conditions
+        self._is_closed = False
+        self._idle: list[Connection] = []
+        self._readers = threading.BoundedSemaphore(READERS)
+        self._lock = threading.Lock()  # guards the writing connection
+        self._connection: Connection | None = None
+        self._writer: Writer | None = None
+        self._refused = 0
+        self._count_refused_at = 0.0
+        self._notifier = Notifier(lambda: self._ask(self._notify))
+        self._listener = Listener(self._address)
+        with translated(self._address):
+            connection = Connection(self._address)
+            try:
+                prepare(connection, self._address, create=create)
+            except BaseException:
+                connection.close()
+                raise
+            self._idle.append(connection)
+        self._known_head = self.head()
+
+    def append(self, batch: Sequence[Work]) -> list[Outcome]:
+        with self._lock:
+            outcomes = self._append(batch)
+        if any(isinstance(outcome, AppendResult) and not outcome.duplicate for outcome in outcomes):
+            self._notifier.tell()
+        return outcomes
+
+    def _append(self, batch: Sequence[Work]) -> list[Outcome]:
+        attempt = Attempt(self._known_head, self._refusals_to_count())
+        while True:
+            try:
+                writer = self._writing(attempt)
+                refused = 0 if attempt.is_unknown else attempt.refused
+                outcomes = attempt.own(batch, writer.write(batch, attempt.retags, refused), writer)
+                break
+            except psycopg.Error as error:
+                if is_lost(error) and self._connection is not None:
+                    attempt.was_lost(self._connection)
+                self._drop_if_broken()
+                if is_lost(error) and attempt.pauses.sleep():
+                    continue
+                ours = translate(error, self._address)
+                if ours is None:
+                    raise
+                if isinstance(ours, Unavailable):
+                    ours.written = None if attempt.is_unknown else False
+                raise ours from error
+            except BaseException:
+                self._drop_if_broken()
+                raise
+        self._refused += sum(isinstance(outcome, AppendConditionFailed) for outcome in outcomes)
+        self._refused -= attempt.refused if attempt.was_written or not attempt.is_unknown else 0
+        written = [outcome.last for outcome in outcomes if isinstance(outcome, AppendResult)]
+        self._known_head = max(self._known_head, *written, 0)
+        return outcomes
+
+    def _writing(self, attempt: Attempt) -> Writer:
+        """The writer, with a connection that works as far as is known."""
+        self._check_open()
+        if self._connection is None:
+            connection = Connection(self._address)
+            attempt.end_lost(connection)
+            self._writer = Writer(
+                connection, self._sql, self._time, record_conditions=self._record_conditions
+            )
+            self._connection = connection
+        return self._writer  # type: ignore[return-value]
+
+    def _drop_if_broken(self) -> None:
+        if self._connection is not None and not self._connection.is_usable:
+            self._connection.close()
+            self._connection = None
+
+    def _refusals_to_count(self) -> int:
+        """The refusals to write down now; not each at once, for it costs a write of its own."""
+        if not self._refused or clock.monotonic() < self._count_refused_at:
+            return 0
+        self._count_refused_at = clock.monotonic() + COUNT_REFUSED_EVERY_SECONDS
+        return self._refused
+
+    def head(self) -> int:
+        return self._ask(Search.head)
+
+    def read_page(self, query: Query, span: Span, size: int) -> Page:
+        return self._ask(lambda search: search.read_page(query, span, size))
+
+    def exists(self, query: Query, after: int) -> bool:
+        return self._ask(lambda search: search.first(query, after)) is not None
+
+    def count(self, query: Query) -> int:
+        return self._ask(lambda search: search.count(query))
+
+    def position_at(self, microseconds: int) -> int:
+        return self._ask(lambda search: search.position_at(microseconds))
+
+    def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
+        return self._ask(lambda search: search.appends_page(after, size))
+
+    def stats(self) -> Stats:
+        stats = self._ask(Search.stats)
+        return msgspec.structs.replace(stats, refused=stats.refused + self._refused)
+
+    def pause(self) -> None:
+        self._listener.wait()
+
+    def leave_to_parent(self) -> None:
+        """The connections are the parent's; nothing is sent over them, not even a farewell."""
+
+    def close(self) -> None:
+        self._notifier.close()
+        with self._lock:
+            self._count_refused_at = 0.0
+            with contextlib.suppress(StrandlineError, psycopg.Error):  # a lost count is no reason to fail
+                if self._refused and self._connection is not None and self._writer is not None:
+                    self._writer.count_refused(self._refused)
+            self._is_closed = True
+            self._listener.close()
+            for connection in (self._connection, *self._idle):
+                if connection is not None:
+                    connection.close()
+            self._idle.clear()
+
+    def _ask(self, question: Callable[[Search], T]) -> T:
+        """The answer, over another connection if one breaks."""
+        pauses = Pauses()
+        while True:
+            try:
+                with self._reading() as connection:
+                    return question(Search(connection, self._sql))
+            except psycopg.Error as error:
+                if is_lost(error):
+                    self._close_idle()
+                    if pauses.sleep():
+                        continue
+                ours = translate(error, self._address)
+                if ours is None:
+                    raise
+                raise ours from error
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._readers:
+            self._check_open()
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = Connection(self._address)
+            try:
+                yield connection
+            finally:
+                if connection.is_usable and not self._is_closed:
+                    self._idle.append(connection)
+                else:
+                    connection.close()
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _notify(self, search: Search) -> None:
+        search.notify(self._address.schema)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreClosed("the store is closed")
+
+
+class Attempt:
+    """Sending one batch until its outcome is known; `refused` are the refusals that it carries to be counted."""
+
+    def __init__(self, head: int, refused: int) -> None:
+        self.pauses = Pauses()
+        self.refused = refused
+        self.retags: dict[int, Sequence[Event]] = {}
+        self.is_unknown = False
+        self.was_written = False
+        self._head = head
+        self._lost: list[Connection] = []
+
+    def was_lost(self, connection: Connection) -> None:
+        """The connection broke, and nobody knows what became of the batch."""
+        self.is_unknown = True
+        self._lost.append(connection)
+
+    def end_lost(self, connection: Connection) -> None:
+        """End what may still wait for its turn on the server; else it could be judged after we were answered."""
+        while self._lost:
+            self._lost[-1].end_process(connection)
+            self._lost.pop()
+
+    def own(self, batch: Sequence[Work], outcomes: list[Outcome], writer: Writer) -> list[Outcome]:
+        """What was written by an earlier try of this batch is no duplicate."""
+        if not self.is_unknown:
+            return outcomes
+        return [self._own(work, outcome, writer) for work, outcome in zip(batch, outcomes, strict=True)]
+
+    def _own(self, work: Work, outcome: Outcome, writer: Writer) -> Outcome:
+        if (
+            isinstance(work, Retag)
+            or not isinstance(outcome, AppendResult)
+            or outcome.first <= self._head
+            or not outcome.duplicate
+            or writer.position_of(work.events[0]) != outcome.first
+        ):
+            return outcome
+        self.was_written = True
+        return msgspec.structs.replace(outcome, duplicate=False)

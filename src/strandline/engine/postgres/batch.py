@@ -1,0 +1,139 @@
+"""A batch of appends as the arrays that `append_v1` takes, and its answer as outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from psycopg.types.numeric import Int8
+
+from ...append import AppendCondition, AppendRequest, AppendResult
+from ...event import Event, encode_metadata, join_tags
+from ...names import index_tags
+from ...query import Query, QueryItem
+from ..rules import record_status
+from .arrays import BigintArray, BytesArray, IntArray, TextArray
+from .items import Items, is_plain
+
+UNLESS_EXISTS = 0  # its part number; the parts of the condition follow
+
+
+class Batch:
+    """Collects requests. Their events are numbered from 1, and so are they."""
+
+    def __init__(self, *, record_conditions: bool) -> None:
+        self._record_conditions = record_conditions
+        self.requests: list[Sequence[Event]] = []
+        self._events: list[Event] = []
+        self._by_tag: dict[str, list[int]] = {}
+        self._e_request: list[int] = []
+        self._e_span: list[int] = []
+        self._e_tags: list[str] = []
+        self._e_metadata: list[bytes | None] = []
+        self._e_condition: list[str | None] = []
+        self._i_request: list[int] = []
+        self._i_part: list[int] = []
+        self._i_after: list[int] = []
+        self._i_rivals: list[str | None] = []
+        self._newest_after = 0
+        self._has_rivals = False
+        self._items = Items()
+
+    def add(self, request: AppendRequest) -> None:
+        """A request that the database can judge."""
+        number = len(self.requests) + 1
+        if request.unless_exists is not None:
+            self._must_not_match(number, UNLESS_EXISTS, request.unless_exists, 0)
+        for part, condition in enumerate(() if request.condition is None else request.condition.parts, 1):
+            self._must_not_match(number, part, condition.fail_if_events_match, condition.after)
+        self.add_events(request.events, request.guard())
+
+    def add_events(self, events: Sequence[Event], guard: AppendCondition | None) -> None:
+        """Events to write; `guard` is what to record of their condition."""
+        self.requests.append(events)
+        number, count = len(self.requests), len(events)
+        self._e_condition.append(self._recorded(guard))
+        self._e_span.append(count)
+        if count > 1:
+            self._e_condition.extend([None] * (count - 1))
+            self._e_span.extend(range(-1, -count, -1))
+        for event in events:
+            self._events.append(event)
+            self._e_request.append(number)
+            self._e_tags.append(join_tags(event.tags))
+            self._e_metadata.append(encode_metadata(event.metadata))
+            for tag in index_tags(event.tags, event.stream, event.subject):
+                self._by_tag.setdefault(tag, []).append(len(self._events))
+
+    def parameters(self, refused: int, now: int | None) -> tuple[object, ...]:
+        """What to call `append_v1` with."""
+        events = self._events
+        return (
+            Int8(refused),
+            None if now is None else Int8(now),
+            IntArray(self._e_request),
+            IntArray(self._e_span),
+            BytesArray([event.raw_id for event in events]),
+            TextArray([event.type for event in events]),
+            TextArray(self._e_tags),
+            TextArray([event.stream for event in events]),
+            TextArray([event.subject for event in events]),
+            BytesArray(self._e_metadata),
+            TextArray(self._e_condition),
+            BytesArray([event.data for event in events]),
+            Int8(self._newest_after),
+            self._has_rivals,
+            IntArray(self._i_request),
+            IntArray(self._i_part),
+            BigintArray(self._i_after),
+            TextArray(self._i_rivals),
+            *self._items.parameters(),
+        )
+
+    def written(self, head: int, refused: Iterable[int]) -> dict[int, AppendResult]:
+        """Where the accepted requests are: one after another after the head, by number."""
+        results = {}
+        outside = set(refused)
+        for number, events in enumerate(self.requests, 1):
+            if number not in outside:
+                results[number] = AppendResult(head + 1, head + len(events), len(events))
+                head += len(events)
+        return results
+
+    def _must_not_match(self, request: int, part: int, query: Query, after: int) -> None:
+        rivals = ",".join(map(str, self._rivals(query)))
+        self._has_rivals = self._has_rivals or bool(rivals)
+        self._newest_after = max(self._newest_after, after)
+        for item in query.items:
+            self._i_request.append(request)
+            self._i_part.append(part)
+            self._i_after.append(after)
+            self._i_rivals.append(rivals or None)
+            self._items.add(item)
+
+    def _rivals(self, query: Query) -> list[int]:
+        """The numbers of those events already in the batch that match."""
+        if not self._events:
+            return []
+        return sorted({number for item in query.items for number in self._matches(item)})
+
+    def _matches(self, item: QueryItem) -> Iterable[int]:
+        tags = item.index_tags()
+        if tags:
+            candidates: Sequence[int] = min((self._by_tag.get(tag, []) for tag in tags), key=len)
+        else:
+            candidates = range(1, len(self._events) + 1)
+        return (number for number in candidates if item.matches(self._events[number - 1]))
+
+    def _recorded(self, guard: AppendCondition | None) -> str | None:
+        status = record_status(guard, record_conditions=self._record_conditions)
+        if guard is None:
+            return None
+        return guard.to_json() if status == "recorded" else status
+
+
+def database_can_judge(request: AppendRequest) -> bool:
+    """Whether the database needs no Python to judge it."""
+    parts = () if request.condition is None else request.condition.parts
+    return all(is_plain(part.fail_if_events_match) for part in parts) and (
+        request.unless_exists is None or is_plain(request.unless_exists)
+    )

@@ -1,0 +1,101 @@
+"""Telling other processes that the head moved, and hearing it from them. Polling stands behind it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg
+
+from ...errors import StrandlineError
+from .address import Address
+from .connection import Connection
+
+NOTIFY_EVERY_SECONDS = 0.01
+LISTEN_SECONDS = 0.1
+POLL_SECONDS = 0.02
+LISTEN_AGAIN_SECONDS = 1.0
+
+
+class Notifier:
+    """Tells that the head moved, from a thread of its own and after the commit.
+
+    Inside the transaction, notifications of all logs of a cluster would wait for each other.
+    """
+
+    def __init__(self, notify: Callable[[], None]) -> None:
+        self._notify = notify
+        self._has_news = False
+        self._is_closed = False
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def tell(self) -> None:
+        """Tell soon."""
+        self._has_news = True
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="strandline-notify", daemon=True)
+            self._thread.start()
+        self._wake.set()
+
+    def close(self) -> None:
+        """Tell what is still to be told, and end."""
+        self._is_closed = True
+        if self._thread is not None:
+            self._wake.set()
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            if self._has_news:
+                self._has_news = False
+                with contextlib.suppress(psycopg.Error, StrandlineError):  # listeners poll as well
+                    self._notify()
+            if self._is_closed:
+                return
+            time.sleep(NOTIFY_EVERY_SECONDS)
+
+
+class Listener:
+    """Waits for news from other processes. One thread at a time."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._connection: Connection | None = None
+        self._not_before = 0.0
+
+    def wait(self) -> None:
+        """Wait a moment, less if there is news."""
+        try:
+            connection = self._listening()
+            if connection is None:
+                time.sleep(POLL_SECONDS)
+            else:
+                connection.notifications(LISTEN_SECONDS)
+        except psycopg.Error:
+            self.close()
+            time.sleep(POLL_SECONDS)
+
+    def close(self) -> None:
+        """Stop listening."""
+        connection, self._connection = self._connection, None
+        self._not_before = time.monotonic() + LISTEN_AGAIN_SECONDS
+        if connection is not None:
+            connection.close()
+
+    def _listening(self) -> Connection | None:
+        """A connection that listens, None if there can be none now, or a pooler would not keep it for us."""
+        if self._connection is None and time.monotonic() >= self._not_before:
+            self._not_before = time.monotonic() + LISTEN_AGAIN_SECONDS
+            connection = Connection(self._address)
+            if connection.is_direct:
+                connection.run(f"listen {self._address.identifier}")
+                self._connection = connection
+            else:
+                connection.close()
+                self._not_before = float("inf")
+        return self._connection

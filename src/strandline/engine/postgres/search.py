@@ -1,0 +1,156 @@
+"""Reading a log through a connection: pages, first matches, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, starmap
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.numeric import Int8
+
+from ...append import AppendCondition, AppendResult, RecordedAppend, Status
+from ...event import SequencedEvent
+from ...query import Query
+from .. import Page, Span, Stats
+from .address import Address
+from .connection import Connection
+from .items import is_plain, query_parameters
+
+CANDIDATES = 500
+COUNTED = 5_000
+
+
+class Statements:
+    """The statements of one log."""
+
+    def __init__(self, address: Address) -> None:
+        self.schema = address.identifier
+        self.append = address.sql("call_append")
+        self.read = address.sql("call_read")
+        self.count = address.sql("call_count")
+        self.head = address.sql("head")
+        self.position_of_ids = address.sql("position_of_ids")
+        self.last_retag = address.sql("last_retag")
+        self.append_holding = address.sql("append_holding")
+        self.events_appended = address.sql("events_appended")
+        self.events_at = address.sql("events_at")
+        self.appends_after = address.sql("appends_after")
+        self.position_at = address.sql("position_at")
+        self.stats = address.sql("stats")
+
+
+class Search:
+    """Asks a log, each question in a snapshot of its own (or in the transaction that the connection is in)."""
+
+    def __init__(self, connection: Connection, statements: Statements) -> None:
+        self._rows = connection.rows
+        self._sql = statements
+
+    def head(self) -> int:
+        """The last position."""
+        return int(self._rows(self._sql.head)[0][0])
+
+    def read_page(self, query: Query, span: Span, size: int) -> Page:
+        """See `Engine.read_page`."""
+        until = None if span.until is None else Int8(span.until)
+        parameters = (Int8(span.after), until, Int8(size), span.backwards, *query_parameters(query))
+        rows = iter(self._rows(self._sql.read, parameters))
+        head = next(rows)[0]
+        last = head if span.until is None else min(head, span.until)
+        candidates = events_of(rows)
+        rest = None
+        if len(candidates) >= size:
+            rest = Span(span.after, last, span.backwards).rest(candidates[-1].position)
+        return Page(_filtered(query, candidates), last, rest)
+
+    def first(self, query: Query, after: int) -> SequencedEvent | None:
+        """The first matching event after a position."""
+        size = 1 if is_plain(query) else CANDIDATES
+        return next(self._matching(query, Span(after), size), None)
+
+    def matching(self, query: Query, after: int = 0) -> Iterator[SequencedEvent]:
+        """Every matching event after a position."""
+        return self._matching(query, Span(after), COUNTED)
+
+    def _matching(self, query: Query, span: Span | None, size: int) -> Iterator[SequencedEvent]:
+        while span is not None:
+            page = self.read_page(query, span, size)
+            yield from page.events
+            span = page.rest
+
+    def count(self, query: Query) -> int:
+        """How many events match."""
+        if query.is_all:
+            return self.head()
+        if is_plain(query):
+            return int(self._rows(self._sql.count, query_parameters(query))[0][0])
+        return sum(1 for _ in self.matching(query))
+
+    def events_at(self, positions: Iterable[int]) -> list[SequencedEvent]:
+        """The events at these positions, in the order of the log."""
+        return events_of(self._rows(self._sql.events_at, (list(positions),)))
+
+    def position_of(self, ids: Iterable[bytes]) -> int | None:
+        """The first position that has one of the ids."""
+        rows = self._rows(self._sql.position_of_ids, ([UUID(bytes=id_) for id_ in ids],))
+        return rows[0][0]  # type: ignore[no-any-return]
+
+    def last_retag(self) -> int:
+        """The last position of a retag, 0 if there is none."""
+        return int(self._rows(self._sql.last_retag)[0][0])
+
+    def result_holding(self, position: int) -> AppendResult:
+        """The append that wrote a position."""
+        ((first, last),) = self._rows(self._sql.append_holding, (position,))
+        return AppendResult(first, last, last - first + 1, duplicate=True)
+
+    def events_appended(self, first: int, last: int) -> list[SequencedEvent]:
+        """Events with their tags as appended."""
+        return events_of(self._rows(self._sql.events_appended, (first - 1, last)))
+
+    def position_at(self, microseconds: int) -> int:
+        """See `Engine.position_at`."""
+        return int(self._rows(self._sql.position_at, {"time": microseconds})[0][0])
+
+    def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
+        """See `Engine.appends_page`."""
+        return list(starmap(_recorded, self._rows(self._sql.appends_after, (after, size))))
+
+    def stats(self) -> Stats:
+        """Figures about the log."""
+        ((log, version, head, appends, refused, types, tags, size),) = self._rows(
+            self._sql.stats, (self._sql.schema,)
+        )
+        return Stats("postgres", log, version, head, appends, refused, types, tags, size)
+
+    def notify(self, channel: str) -> None:
+        """Tell listeners that there is news."""
+        self._rows("select pg_notify(%s, '')", (channel,))
+
+
+def events_of(rows: Iterable[Sequence[Any]]) -> list[SequencedEvent]:
+    """Rows of the event table as events."""
+    return list(starmap(SequencedEvent, rows))
+
+
+def event_in(row: Sequence[Any], start: int) -> SequencedEvent:
+    """The event whose columns begin at `start`."""
+    return SequencedEvent(*islice(row, start, start + 9))
+
+
+def _filtered(query: Query, candidates: list[SequencedEvent]) -> list[SequencedEvent]:
+    return candidates if is_plain(query) else [event for event in candidates if query.matches(event)]
+
+
+_WITHOUT_CONDITION: dict[str | None, Status] = {
+    None: "unconditional",
+    "not_recorded": "not_recorded",
+    "not_auditable": "not_auditable",
+}
+
+
+def _recorded(first: int, last: int, condition: str | None, recorded_at: int) -> RecordedAppend:
+    status = _WITHOUT_CONDITION.get(condition, "recorded")
+    kept = AppendCondition.from_json(condition) if status == "recorded" and condition else None
+    return RecordedAppend(first, last, kept, status, recorded_at)

@@ -1,0 +1,2 @@
+-- Which log this is.
+select version, uuid from {schema}.log

@@ -1,0 +1,222 @@
+-- The one way to write: judges a batch of requests one after another, in one critical section, and writes those that
+-- are accepted. Reads top-down: lock, look up ids, check conditions, judge, write, answer.
+--
+--   p_refused, p_now       refusals to count, and the time to record (null: the database's)
+--   e_…                    the events of all requests in order, with the number of their request (from 1)
+--   e_span                 of the first event of a request how many it has; of the others, how far that one is behind
+--   i_newest_after, …      a summary: the greatest after, and whether there are rivals
+--   i_…                    the items of what must not be in the log: of `unless_exists` (part 0, after 0) and of each
+--                          part of a condition; rivals are the earlier events of this batch that the part matches
+--
+-- Answers with the head that it found, and then with a row for each request that was not accepted: 'known' (an id is
+-- at this position), 'exists', 'beyond' (a position this log has not reached) or 'conflict', with the event in
+-- question. The one answer 'judge' means that nothing was written, because a retag may have changed what a condition
+-- means: the caller must judge that, in a transaction in which it has called this function before.
+create function append_v1(
+    p_refused bigint, p_now bigint,
+    e_request int[], e_span int[], e_id bytea[], e_type text[], e_tags text[], e_stream text[], e_subject text[],
+    e_metadata bytea[], e_condition text[], e_data bytea[],
+    i_newest_after bigint, i_has_rivals boolean, i_request int[], i_part int[], i_after bigint[], i_rivals text[], i_tags text[], i_types text[], i_excluded text[]
+)
+returns table (
+    request int, verdict text, part int, head bigint, first bigint, last bigint,
+    "position" bigint, type text, data bytea, tags text, stream text, subject text, id bytea, metadata bytea,
+    recorded_at bigint
+)
+language plpgsql security definer
+set search_path from current set plan_cache_mode = force_generic_plan set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_head bigint := 0;
+    v_recorded_at bigint := 0;
+    v_append bigint := 0;
+    v_retag bigint := 0;
+    v_is_plain boolean;
+    v_next bigint;
+    v_request int := 0;
+    v_refused int := 0; -- the request that was refused last
+    v_hit bigint;
+    v_row record;
+    v_positions bigint[]; -- of the events; null where the request is refused
+    v_appends bigint[];
+    v_known bigint[];
+    h_request int[]; -- what in the log matches a part: the first position
+    h_part int[];
+    h_position bigint[];
+    r_request int[] := '{}'; -- who is refused, and why
+    r_verdict text[] := '{}';
+    r_part int[] := '{}';
+    r_position bigint[] := '{}';
+    r_head bigint[] := '{}';
+begin
+    -- In a stricter isolation level the checks below would not see what was committed while we waited for the lock.
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'appends need isolation level read committed, this is %', current_setting('transaction_isolation')
+            using errcode = 'invalid_transaction_state';
+    end if;
+    if current_setting('synchronous_commit') in ('off', 'local', 'remote_write') then
+        perform set_config('synchronous_commit', 'on', true);
+    end if;
+
+    perform from log for update;
+    select e.position, e.recorded_at, e.append, coalesce((
+        select p.position from posting p where p.tag = '' and p.type = '$retagged' order by p.position desc limit 1
+    ), 0)
+    into v_head, v_recorded_at, v_append, v_retag
+    from event e order by e.position desc limit 1;
+    if not found then
+        v_head := 0; v_recorded_at := 0; v_append := 0; v_retag := 0;
+    end if;
+    verdict := 'head'; head := v_head; request := 0;
+    v_recorded_at := greatest(coalesce(p_now, (extract(epoch from clock_timestamp()) * 1000000)::bigint), v_recorded_at);
+
+    -- Event ids.
+    for v_row in
+        select n.request, min(e.position) as position
+        from unnest(e_request, e_id) n (request, id) join event e on e.id = encode(n.id, 'hex')::uuid
+        group by n.request
+    loop
+        v_known[v_row.request] := v_row.position;
+    end loop;
+
+    -- Conditions, against the log as it was before this batch.
+    if cardinality(i_request) > 0 then
+        if v_retag > 0 and exists (
+            select from unnest(i_part, i_after, i_tags) i (part, after, tags)
+            cross join lateral unnest(string_to_array(i.tags, E'\n')) t (tag)
+            where i.part > 0 and i.after < v_retag and exists (
+                select from posting p
+                where p.tag = '$changed:' || t.tag and p.type = '$retagged' and p.position > i.after
+            )
+        ) then
+            verdict := 'judge';
+            return next;
+            return;
+        end if;
+
+        select array_agg(f.request), array_agg(f.part), array_agg(f.position) into h_request, h_part, h_position
+        from (
+            select i_request[s.item] as request, i_part[s.item] as part, min(hit.position) as position
+            from seeks_v1(i_tags, i_types, i_excluded) s
+            cross join lateral (
+                select p.position from posting p
+                where p.tag = s.tag and p.type = s.type and p.position > i_after[s.item]
+                    and (s.others is null or not exists (
+                        select from unnest(s.others) o (tag)
+                        where not exists (
+                            select from posting q where q.tag = o.tag and q.type = p.type and q.position = p.position
+                        )
+                    ))
+                order by p.position
+                limit 1
+            ) hit
+            group by 1, 2
+        ) f;
+    end if;
+
+    -- The verdict. If nothing speaks against any of them, the events simply get the next positions.
+    v_is_plain := v_known is null and h_request is null and not i_has_rivals and i_newest_after <= v_head;
+    if not v_is_plain then
+        v_next := v_head;
+        for v_row in
+            select n.request, n.events, n.first_event, c.part, c.after, c.rivals, h.position as hit
+            from (
+                select n.request, count(*) as events, min(n.ordinal) as first_event
+                from unnest(e_request) with ordinality n (request, ordinal)
+                group by n.request
+            ) n
+            left join (
+                select i.request, i.part, max(i.after) as after, max(i.rivals) as rivals
+                from unnest(i_request, i_part, i_after, i_rivals) i (request, part, after, rivals)
+                group by i.request, i.part
+            ) c on c.request = n.request
+            left join unnest(h_request, h_part, h_position) h (request, part, position)
+                on h.request = n.request and h.part = c.part
+            order by n.request, c.part
+        loop
+            continue when v_row.request = v_refused;
+            if v_row.request <> v_request then -- its first part: until something speaks against it, it is accepted
+                v_request := v_row.request;
+                v_append := v_append + 1;
+                for v_event in v_row.first_event .. v_row.first_event + v_row.events - 1 loop
+                    v_next := v_next + 1;
+                    v_positions[v_event] := v_next;
+                    v_appends[v_event] := v_append;
+                end loop;
+            end if;
+            v_hit := v_row.hit;
+            if v_row.rivals is not null then
+                v_hit := least(v_hit, (
+                    select min(v_positions[r.event])
+                    from unnest(string_to_array(v_row.rivals, ',')::int[]) r (event)
+                    where v_positions[r.event] > v_row.after
+                ));
+            end if;
+            if v_known[v_request] is null and v_hit is null and coalesce(v_row.after, 0) <= v_next - v_row.events then
+                continue;
+            end if;
+            v_append := v_append - 1;
+            v_next := v_next - v_row.events;
+            for v_event in v_row.first_event .. v_row.first_event + v_row.events - 1 loop
+                v_positions[v_event] := null;
+            end loop;
+            v_refused := v_request;
+            r_request := r_request || v_request;
+            r_part := r_part || v_row.part;
+            r_head := r_head || v_next;
+            r_position := r_position || coalesce(v_known[v_request], case when v_row.after <= v_next then v_hit end);
+            r_verdict := r_verdict || case
+                when v_known[v_request] is not null then 'known'
+                when v_row.part = 0 then 'exists'
+                when v_row.after > v_next then 'beyond'
+                else 'conflict'
+            end;
+        end loop;
+    end if;
+
+    -- Write.
+    if p_refused > 0 then
+        update log set refused = refused + p_refused;
+    end if;
+    insert into event (position, recorded_at, append, span, id, type, tags, stream, subject, metadata, condition, data)
+    select case when v_is_plain then v_head + n.ordinal else n.position end, v_recorded_at,
+        case when v_is_plain then v_append + n.request else n.append end,
+        nullif(n.span, 1), encode(n.id, 'hex')::uuid, n.type, n.tags, n.stream, n.subject, n.metadata, n.condition, n.data
+    from unnest(
+        v_positions, v_appends,
+        e_request, e_span, e_id, e_type, e_tags, e_stream, e_subject, e_metadata, e_condition, e_data
+    ) with ordinality n (
+        position, append, request, span, id, type, tags, stream, subject, metadata, condition, data, ordinal
+    )
+    where v_is_plain or n.position is not null;
+
+    insert into posting (tag, type, position)
+    select t.tag, n.type, case when v_is_plain then v_head + n.ordinal else n.position end
+    from unnest(v_positions, e_type, e_tags, e_stream, e_subject) with ordinality
+        n (position, type, tags, stream, subject, ordinal)
+    cross join lateral (
+        select '' union all select unnest(string_to_array(n.tags, E'\n'))
+        union all select '$stream:' || n.stream where n.stream is not null
+        union all select '$subject:' || n.subject where n.subject is not null
+    ) t (tag)
+    where v_is_plain or n.position is not null;
+
+    if '$retagged' = any (e_type) then
+        perform retag_v1(v_head);
+    end if;
+
+    -- Answer.
+    return next;
+    if v_refused > 0 then
+        return query
+        select r.request, r.verdict, r.part, r.head,
+            f.position, f.position + coalesce(f.span, 1) - 1,
+            e.position, e.type, e.data, e.tags, e.stream, e.subject, uuid_send(e.id), e.metadata, e.recorded_at
+        from unnest(r_request, r_verdict, r_part, r_head, r_position) r (request, verdict, part, head, position)
+        left join event e on e.position = r.position
+        left join event f on f.position = e.position + least(coalesce(e.span, 0), 0);
+    end if;
+end
+$$;

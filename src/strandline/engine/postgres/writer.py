@@ -1,0 +1,198 @@
+"""Writing batches: one call of one function if the database can judge them, else under its lock in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from psycopg import errors as pg
+
+from ...append import AppendCondition, AppendRequest, AppendResult
+from ...errors import AppendConditionFailed, InvalidInput
+from ...event import Event, SequencedEvent
+from ...names import RETAGGED
+from ...query import Query
+from ...retag import Retag
+from .. import Outcome, Work
+from ..judge import Judge, PlannedChange, id_conflict, is_repeated
+from ..rules import Time, position_beyond_head
+from .batch import Batch, database_can_judge
+from .connection import Connection
+from .search import Search, Statements, event_in
+
+_EVENT_COLUMNS = 6  # where they begin in a row of `append_v1`
+
+
+class Writer:
+    """Writes through one connection. One thread at a time."""
+
+    def __init__(
+        self, connection: Connection, statements: Statements, time: Time, *, record_conditions: bool
+    ) -> None:
+        self._connection = connection
+        self._sql = statements
+        self._time = time
+        self._record_conditions = record_conditions
+        self._needs_begin = False
+
+    def write(self, batch: Sequence[Work], retags: dict[int, Sequence[Event]], refused: int) -> list[Outcome]:
+        """One transaction for the whole batch. `retags` remembers what a retag wrote, should nobody learn of it."""
+        requests = [work for work in batch if not isinstance(work, Retag)]
+        if len(requests) == len(batch) and _are_simple(requests):
+            outcomes = self._let_database_judge(requests, refused)
+            if outcomes is not None:
+                return outcomes
+        with self._connection.transaction():
+            judge = PostgresJudge(
+                self._connection, self._sql, self._time, retags, record_conditions=self._record_conditions
+            )
+            judge.lock(refused)
+            return [judge.outcome(work) for work in batch]
+
+    def position_of(self, event: Event) -> int | None:
+        """Where an event is, if it is anywhere."""
+        return Search(self._connection, self._sql).position_of([event.raw_id])
+
+    def count_refused(self, refused: int) -> None:
+        """Write down refusals that no batch has carried."""
+        self._call(Batch(record_conditions=False).parameters(refused, None))
+
+    def _let_database_judge(self, requests: Sequence[AppendRequest], refused: int) -> list[Outcome] | None:
+        """The outcomes, None if the database does not dare to judge."""
+        try:
+            now = self._time.given()
+        except InvalidInput:
+            return None  # whose append it fails is seen under the lock
+        batch = Batch(record_conditions=self._record_conditions)
+        numbered = []
+        for request in requests:
+            if len({event.raw_id for event in request.events}) == len(request.events):
+                batch.add(request)
+                numbered.append(len(batch.requests))
+            else:
+                numbered.append(0)
+        (_, verdict, _, head, *_), *answers = self._call(batch.parameters(refused, now))
+        if verdict == "judge":
+            return None
+        accepted = batch.written(head, (row[0] for row in answers))
+        by_number = {row[0]: row for row in answers}
+        outcomes: list[Outcome] = []
+        for request, number in zip(requests, numbered, strict=True):
+            if not number:
+                outcomes.append(id_conflict())
+            else:
+                outcomes.append(accepted.get(number) or self._refusal(request, by_number[number]))
+        return outcomes
+
+    def _call(self, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        if not self._needs_begin:
+            try:
+                return self._connection.rows(self._sql.append, parameters)
+            except (
+                pg.InvalidTransactionState
+            ):  # the default isolation level of this session is a stricter one
+                self._needs_begin = True
+        with self._connection.transaction():
+            return self._connection.rows(self._sql.append, parameters)
+
+    def _refusal(self, request: AppendRequest, row: tuple[Any, ...]) -> Outcome:
+        _, verdict, part, head, first, last, *_ = row
+        if verdict in {"known", "exists"}:
+            result = AppendResult(first, last, last - first + 1, duplicate=True)
+            if verdict == "exists":
+                return result
+            search = Search(self._connection, self._sql)
+            appended = search.events_appended(first, last)  # they never change, so it can be done now
+            return result if is_repeated(request.events, appended) else id_conflict()
+        broken = request.condition.parts[part - 1]  # type: ignore[union-attr]
+        if verdict == "beyond":
+            return position_beyond_head(broken.after, head)
+        return AppendConditionFailed(
+            conflict=event_in(row, _EVENT_COLUMNS), query=broken.fail_if_events_match, after=broken.after
+        )
+
+
+class PostgresJudge(Judge):
+    """Judges in Python, in a transaction that holds the lock of the log."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        statements: Statements,
+        time: Time,
+        retags: dict[int, Sequence[Event]],
+        *,
+        record_conditions: bool,
+    ) -> None:
+        self._connection = connection
+        self._sql = statements
+        self._search = Search(connection, statements)
+        self._time = time
+        self._retags = retags
+        self._record_conditions = record_conditions
+        self._position = 0
+
+    def lock(self, refused: int) -> None:
+        """Take the lock of the log; the end of the transaction gives it back."""
+        empty = Batch(record_conditions=False)
+        self._position = self._connection.rows(self._sql.append, empty.parameters(refused, None))[0][3]
+
+    def outcome(self, work: Work) -> Outcome:
+        """Judge a request; of a retag that was sent before, see whether it was written."""
+        sent = self._retags.get(id(work))
+        if sent is not None and (place := self._position_of({sent[0].raw_id})) is not None:
+            return AppendResult(place, place + len(sent) - 1, len(sent))
+        return super().outcome(work)
+
+    def _retag(self, retag: Retag) -> AppendResult:
+        self._retags.pop(id(retag), None)
+        self._present = id(retag)
+        return super()._retag(retag)
+
+    def _insert_retag(self, events: Sequence[Event], changes: Sequence[PlannedChange]) -> AppendResult:
+        self._retags[self._present] = events
+        return self._insert(events, None)
+
+    def _insert(self, events: Sequence[Event], guard: AppendCondition | None) -> AppendResult:
+        batch = Batch(record_conditions=self._record_conditions)
+        batch.add_events(events, guard)
+        self._connection.rows(self._sql.append, batch.parameters(0, self._time.given()))
+        result = batch.written(self._position, ())[1]
+        self._position = result.last
+        return result
+
+    def _head(self) -> int:
+        return self._position
+
+    def _last_retag(self) -> int:
+        return self._search.last_retag()
+
+    def _position_of(self, ids: set[bytes]) -> int | None:
+        return self._search.position_of(ids)
+
+    def _first(self, query: Query, after: int) -> int | None:
+        found = self._search.first(query, after)
+        return None if found is None else found.position
+
+    def _matching(self, query: Query) -> Iterable[SequencedEvent]:
+        return self._search.matching(query)
+
+    def _events_at(self, positions: Sequence[int]) -> list[SequencedEvent]:
+        return self._search.events_at(positions)
+
+    def _retags_after(self, after: int) -> list[SequencedEvent]:
+        return list(self._search.matching(Query.types(RETAGGED), after))
+
+    def _events_appended(self, first: int, last: int) -> list[SequencedEvent]:
+        return self._search.events_appended(first, last)
+
+    def _result_holding(self, position: int) -> AppendResult:
+        return self._search.result_holding(position)
+
+
+def _are_simple(requests: Sequence[AppendRequest]) -> bool:
+    """Whether no request needs Python, and none shares an event id with another."""
+    if not all(map(database_can_judge, requests)):
+        return False
+    ids = [id_ for request in requests for id_ in {event.raw_id for event in request.events}]
+    return len(set(ids)) == len(ids)
