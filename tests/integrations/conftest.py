@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from logs import ENGINES, KEPT, new_log
+from logs import settings_for
 
+from places import Place
 from strandline.integrations.eventsourcing import Factory, Recorder
 
 
-@pytest.fixture(params=ENGINES)
-def settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+@pytest.fixture
+def settings(place: Place) -> dict[str, str]:
     """The settings of an application on an empty log of each engine."""
-    return new_log(request.param, tmp_path)
+    return settings_for(place)
 
 
-@pytest.fixture(params=KEPT)
-def kept_settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+@pytest.fixture
+def kept_settings(kept: Place) -> dict[str, str]:
     """The same for each engine whose logs several processes can open, and which stay when they end."""
-    return new_log(request.param, tmp_path)
+    return settings_for(kept)
 
 
 @pytest.fixture

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from places import Place
 
 MODULE = {"PERSISTENCE_MODULE": "strandline.integrations.eventsourcing"}
 MAPPER = {"MAPPER_TOPIC": "eventsourcing.dcb.msgpack:MessagePackMapper"}
-KEPT = ("sqlite",)  # several processes can open their logs, which stay when they end
-ENGINES = ("memory", *KEPT)
 
 
-def new_log(engine: str, directory: Path) -> dict[str, str]:
-    """The settings of an application on an empty log of an engine."""
-    url = {"memory": "memory:", "sqlite": str(directory / "log.db")}[engine]
-    return MODULE | MAPPER | {"STRANDLINE_URL": url}
+def settings_for(place: Place) -> dict[str, str]:
+    """The settings of an application whose log is at a place."""
+    log = {"STRANDLINE_LOG": place.log} if place.log else {}
+    return MODULE | MAPPER | {"STRANDLINE_URL": str(place.url)} | log

@@ -135,7 +135,9 @@ def test_projection_of_a_dcb_application(settings: dict[str, str], view: type, n
 def test_view(settings: dict[str, str], view: type, name: str) -> None:
     class Case(projection.EventCountersViewTestCase):
         def construct_event_counters_view(self):
-            return Factory(settings).tracking_recorder(view)
+            factory = Factory(settings)
+            self.addCleanup(factory.close)
+            return factory.tracking_recorder(view)
 
     Case(name).debug()
 
@@ -144,6 +146,8 @@ def test_view(settings: dict[str, str], view: type, name: str) -> None:
 def test_tracking_recorder(settings: dict[str, str], name: str) -> None:
     class Case(persistence.TrackingRecorderTestCase):
         def create_recorder(self):
-            return Factory(settings).tracking_recorder()
+            factory = Factory(settings)
+            self.addCleanup(factory.close)
+            return factory.tracking_recorder()
 
     Case(name).debug()
