@@ -38,5 +38,5 @@ $(VENV)/.core: pyproject.toml $(PINS)
 	@touch $@
 
 $(VENV)/.complete: $(VENV)/.core constraints/development.txt
-	@$(PIP) install --constraint $(PINS) --editable '.[cli,postgres,spark,delta,server,testing,jre]' --requirement constraints/development.txt
+	@$(PIP) install --constraint $(PINS) --editable '.[cli,postgres,spark,delta,server,eventsourcing,testing,jre]' --requirement constraints/development.txt
 	@touch $@
