@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from places import POSTGRES, Place, PostgresUrl, new_log
+from places import POSTGRES, Place, PostgresUrl, clean_environment, new_log
 from strandline.testing.postgres import VARIABLE, PostgresServer
 
 pytest.register_assert_rewrite("strandline.testing.conformance")
@@ -35,9 +35,10 @@ def postgres_server() -> Iterator[Callable[[str], PostgresServer]]:
 
 
 @pytest.fixture(scope="session")
-def postgres_url(postgres_server: Callable[[str], PostgresServer]) -> PostgresUrl:
+def postgres_url(postgres_server: Callable[[str], PostgresServer]) -> Iterator[PostgresUrl]:
     """The URL of one of `POSTGRES`: a server of our own, or the one that the environment names."""
-    return lambda name: os.environ[VARIABLE] if name == "postgres-env" else postgres_server(name).url()
+    yield lambda name: os.environ[VARIABLE] if name == "postgres-env" else postgres_server(name).url()
+    clean_environment()
 
 
 @pytest.fixture

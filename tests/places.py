@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import psycopg
+
 import strandline
 from strandline import EventStore, connect_async
 from strandline.testing.postgres import VARIABLE, VERSIONS
@@ -45,4 +47,17 @@ class Place(NamedTuple):
 
 def new_log(url: str) -> Place:
     """A log in the database at `url` that no other test uses."""
-    return Place(url, f"t{uuid4().hex[:12]}")
+    place = Place(url, f"t{uuid4().hex[:12]}")
+    if url == os.environ.get(VARIABLE):
+        left_in_environment.append(place)
+    return place
+
+
+left_in_environment: list[Place] = []
+
+
+def clean_environment() -> None:
+    """Remove what the tests made in a database that is not theirs."""
+    for place in left_in_environment:
+        with psycopg.connect(str(place.url), autocommit=True) as connection:
+            connection.execute(f"drop schema if exists strandline_{place.log} cascade")

@@ -56,6 +56,18 @@ def test_what_was_committed_survives_stops_and_crashes() -> None:
         assert "not properly shut down" in server.log.read_text()
 
 
+def test_a_replica_follows_its_server_and_takes_no_writes() -> None:
+    with PostgresServer.start(version=18) as server, server.replica() as replica:
+        server.run("create table t (n int); insert into t values (7)")
+        end = time.monotonic() + 20
+        while time.monotonic() < end and replica.run("select to_regclass('t')") != ["t"]:
+            time.sleep(0.01)
+        assert replica.run("select n from t") == ["7"]
+        with pytest.raises(RuntimeError, match="read-only"):
+            replica.run("insert into t values (8)")
+    assert not replica.folder.exists()
+
+
 def test_a_role_and_a_database_are_part_of_the_url() -> None:
     with PostgresServer.start(version=18) as server:
         server.run('create role "o\'b@r" login')

@@ -9,10 +9,11 @@ import typer
 
 import strandline
 from strandline import AppendCondition, AppendResult, Event, InvalidInput, Query, QueryItem
+from strandline.engine.open import DEFAULT_LOG, without_password
 
 from .event_data import event_data
 from .ndjson import append_lines
-from .options import URL_VARIABLE, Json, Url, parse_query, store_url
+from .options import URL_VARIABLE, Json, Log, Url, parse_query, store_url
 from .screen import for_people, note, write_json
 from .screen import table as print_table
 
@@ -92,6 +93,7 @@ def run(
     unless_exists: UnlessExists = None,
     ndjson: Ndjson = None,
     chunk: Chunk = 1000,
+    log: Log = DEFAULT_LOG,
     as_json: Json = False,
 ) -> None:
     """Write an event, unless its condition refuses it.
@@ -105,7 +107,7 @@ def run(
             event_type, data, tags, stream, subject, event_id, metadata, fail_if, fail_if_type
         )
         _refuse_with_ndjson(fail_if_tag, after, unless_exists)
-        append_lines(store_url(url), ndjson, chunk, as_json=as_json)
+        append_lines(store_url(url), log, ndjson, chunk, as_json=as_json)
         return
     target, name, text = _arrange(url, event_type, data)
     event = Event(
@@ -119,7 +121,7 @@ def run(
     )
     condition = _condition(fail_if, fail_if_type, fail_if_tag, after)
     unless = None if unless_exists is None else parse_query(unless_exists, "--unless-exists")
-    with strandline.connect(target) as store:
+    with strandline.connect(target, log=log) as store:
         result = store.append(event, condition, unless_exists=unless)
     _show(result, target, as_json=as_json)
 
@@ -127,7 +129,8 @@ def run(
 def _arrange(url: str | None, name: str | None, data: str | None) -> tuple[str, str, str | None]:
     """Which argument is what, if the first may have been left out for the one of the environment."""
     default = os.environ.get(URL_VARIABLE, "")
-    if default and data is None and url is not None and not (name and _names_a_store(url)):
+    is_url = url is not None and "://" in url
+    if default and data is None and url is not None and not is_url and not (name and _names_a_store(url)):
         return default, url, name
     if name is None:
         raise InvalidInput("an event has a type", hint="run: strandline append URL TYPE '{…}'")
@@ -181,6 +184,6 @@ def _show(result: AppendResult, target: str, *, as_json: bool) -> None:
         return
     print_table(("position", "events", "duplicate"), [(result.position, result.count, result.duplicate)])
     if result.first == 1 and not result.duplicate:
-        note(f"a new log begins in {target}")
+        note(f"a new log begins in {without_password(target)}")
     if result.duplicate:
         note("nothing was written: an earlier append wrote it already")

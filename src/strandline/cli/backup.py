@@ -1,5 +1,6 @@
 """`strandline backup`: copy a log while it is in use."""
 
+import shlex
 from typing import Annotated
 
 import msgspec
@@ -7,8 +8,9 @@ import typer
 
 from strandline import InvalidInput
 from strandline.engine.maintenance import backup_log
+from strandline.engine.open import DEFAULT_LOG, place_of
 
-from .options import Json, Url, store_url
+from .options import Json, Log, Url, store_url
 from .progress import progress
 from .screen import facts, for_people, size, write_json
 
@@ -21,19 +23,25 @@ Target = Annotated[
 ]
 
 
-def run(url: Url = None, target: Target = None, *, as_json: Json = False) -> None:
+def run(url: Url = None, target: Target = None, *, log: Log = DEFAULT_LOG, as_json: Json = False) -> None:
     """Copy the log to a new file, while it is in use.
 
-    An existing file is never overwritten.
+    An existing file is never overwritten. Of a PostgreSQL database it says which pg_dump to run.
     """
-    if target is None:  # a lone argument is the target of the store in the environment
+    if target is None and not _is_database(
+        url
+    ):  # a lone argument is the target of the store in the environment
         url, target = None, url
     source = store_url(url)
-    if target is None:
-        raise InvalidInput("no target was named", hint=f"run: strandline backup {source} FILE")
+    if target is None and not _is_database(source):
+        raise InvalidInput("no target was named", hint=f"run: strandline backup {shlex.quote(source)} FILE")
     with progress("copying") as step:
-        report = backup_log(source, target, step)
+        report = backup_log(source, target or f"{log}.dump", step, log=log)
     if for_people(as_json=as_json):
         facts((("backup", report.path), ("head", report.head), ("size", size(report.size_bytes))))
     else:
         write_json(msgspec.structs.asdict(report))
+
+
+def _is_database(url: str | None) -> bool:
+    return url is not None and place_of(url).engine == "postgres"

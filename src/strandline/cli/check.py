@@ -4,9 +4,10 @@ import msgspec
 import typer
 
 from strandline.engine.maintenance import CheckReport, check_log
+from strandline.engine.open import DEFAULT_LOG
 
 from .failure import REFUSED
-from .options import Json, Url, store_url
+from .options import Json, Log, Url, store_url
 from .progress import progress
 from .screen import console, facts, for_people, plain, table, write_json
 
@@ -14,14 +15,14 @@ NAME = "check"
 EXAMPLE = "strandline check school.db"
 
 
-def run(url: Url = None, *, as_json: Json = False) -> None:
+def run(url: Url = None, *, log: Log = DEFAULT_LOG, as_json: Json = False) -> None:
     """Verify that the log agrees with itself.
 
     Checks positions, the index against the events, ids, and every recorded condition. Exit code 1 if
     something is wrong.
     """
     with progress("checking") as step:
-        report = check_log(store_url(url), step)
+        report = check_log(store_url(url), step, log=log)
     if for_people(as_json=as_json):
         show_check(report)
     else:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 import msgspec
 import typer
 from rich.text import Text
 
+from strandline.engine.open import without_password
 from strandline.errors import AppendConditionFailed, StrandlineError
 
 from .screen import say, visible
@@ -16,6 +18,8 @@ from .screen import say, visible
 REFUSED = 1
 USAGE = 2
 INTERRUPTED = 130
+
+_POSTGRES_URL = re.compile(r"postgres(?:ql)?://[^\s'\")]+")
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,7 +40,7 @@ def report(error: Exception, *, as_json: bool) -> int:
     else:
         _print_line("error: ", "bold red", failure.message)
         if failure.hint:
-            _print_line("hint: ", "bold cyan", failure.hint)
+            _print_line("hint: ", "bold cyan", failure.hint, is_command="run: " in failure.hint)
     return error.exit_code if isinstance(error, StrandlineError) else USAGE
 
 
@@ -51,7 +55,7 @@ def _failure(error: Exception) -> Failure:
     if isinstance(error, StrandlineError):
         return _described(error, None)
     if isinstance(error, typer.TyperException):
-        return Failure("usage", visible(error.format_message()), _usage_hint(error), "no")
+        return Failure("usage", _repeatable(error.format_message()), _usage_hint(error), "no")
     return Failure("os_error", visible(_os_message(error)), "", "no")
 
 
@@ -59,8 +63,13 @@ def _described(error: StrandlineError, conflict: int | None) -> Failure:
     return Failure(error.code, visible(str(error)), visible(error.hint), error.retry, conflict)
 
 
-def _print_line(label: str, style: str, message: str) -> None:
-    say(Text.assemble((label, style), message))
+def _repeatable(words: str) -> str:
+    """What may be shown of the words of a command line, which may hold a password."""
+    return visible(_POSTGRES_URL.sub(lambda found: without_password(found[0]), words))
+
+
+def _print_line(label: str, style: str, message: str, *, is_command: bool = False) -> None:
+    say(Text.assemble((label, style), message), is_command=is_command)
 
 
 def _usage_hint(error: typer.TyperException) -> str:

@@ -42,10 +42,14 @@ class Imported(msgspec.Struct):
     head: int = 0
 
 
-def append_lines(url: str, source: str, chunk: int, *, as_json: bool) -> None:
+def append_lines(url: str, log: str, source: str, chunk: int, *, as_json: bool) -> None:
     """Append the events of a file; exits with 1 if a line was refused."""
     done = Imported()
-    with _opened(source) as file, strandline.connect(url) as store, progress("appending") as step:
+    with (
+        _opened(source) as file,
+        strandline.connect(url, log=log) as store,
+        progress("appending") as step,
+    ):
         try:
             for failure in _append_chunks(store, file, chunk, done, step):
                 report(failure, as_json=as_json)

@@ -10,13 +10,20 @@ import strandline
 from strandline import EventStore, InvalidInput, InvalidQuery, Query, QueryItem
 
 URL_VARIABLE = "STRANDLINE_URL"
+LOG_VARIABLE = "STRANDLINE_LOG"
 
 Url = Annotated[
     str | None,
     typer.Argument(
         metavar="URL",
-        help=f"The store: a file, or sqlite:///FILE. Left out: ${URL_VARIABLE}.",
+        help=f"The store: a file, sqlite:///FILE, or postgresql://… Left out: ${URL_VARIABLE}.",
         show_default=False,
+    ),
+]
+Log = Annotated[
+    str,
+    typer.Option(
+        "--log", metavar="NAME", envvar=LOG_VARIABLE, help="Which log, in a PostgreSQL database of several."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One line of JSON per result, also on a terminal.")]
@@ -54,9 +61,9 @@ def store_url(url: str | None) -> str:
     return found
 
 
-def open_existing(url: str | None) -> EventStore:
+def open_existing(url: str | None, log: str) -> EventStore:
     """Connect to a store; one that does not exist is not created."""
-    return strandline.connect(store_url(url), create=False)
+    return strandline.connect(store_url(url), log=log, create=False)
 
 
 def query_of(

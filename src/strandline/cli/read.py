@@ -4,12 +4,14 @@ from typing import Annotated
 
 import typer
 
+from strandline.engine.open import DEFAULT_LOG
 from strandline.store import Read
 
 from .event_table import print_events
 from .options import (
     ExcludeTypes,
     Json,
+    Log,
     QueryJson,
     Stream,
     Subject,
@@ -47,6 +49,7 @@ def run(
     until: Until = None,
     backwards: Backwards = False,
     limit: Limit = None,
+    log: Log = DEFAULT_LOG,
     as_json: Json = False,
 ) -> None:
     """Show the events that match a query.
@@ -62,7 +65,7 @@ def run(
         where=where,
         query=query,
     )
-    with open_existing(url) as store:
+    with open_existing(url, log) as store:
         read = store.read(asked, after=after, until=until, backwards=backwards, limit=limit)
         _show(read, as_json=as_json)
 

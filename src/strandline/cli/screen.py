@@ -57,10 +57,10 @@ def plain(value: object, style: str = "") -> Text:
     return Text(visible(str(value)), style=style)
 
 
-def say(message: Text) -> None:
-    """Tell something that is not a result; wrapped at words on a terminal, one line elsewhere."""
+def say(message: Text, *, is_command: bool = False) -> None:
+    """Tell something that is not a result; wrapped at words on a terminal, unless people will copy it."""
     where = messages()
-    where.print(message, soft_wrap=not where.is_terminal)
+    where.print(message, soft_wrap=is_command or not where.is_terminal)
 
 
 def note(message: str) -> None:

@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from strandline import EventStore, Query, SequencedEvent
+from strandline.engine.open import DEFAULT_LOG
 
 from .event_table import EventTable
 from .options import (
     ExcludeTypes,
     Json,
+    Log,
     QueryJson,
     Stream,
     Subject,
@@ -50,6 +52,7 @@ def run(
     after: After = None,
     lines: Lines = 10,
     follow: Follow = True,
+    log: Log = DEFAULT_LOG,
     as_json: Json = False,
 ) -> None:
     """Show the last events, then each new one.
@@ -65,7 +68,7 @@ def run(
         where=where,
         query=query,
     )
-    with open_existing(url) as store:
+    with open_existing(url, log) as store:
         try:
             head, show = _show_past(store, asked, after, lines, people=for_people(as_json=as_json))
             if follow:

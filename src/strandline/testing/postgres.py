@@ -96,16 +96,26 @@ class PostgresServer:
         settings: Mapping[str, str] | None = None,
     ) -> PostgresServer:
         """Make a server of one of the `VERSIONS` in a new folder, wait until it is ready."""
+        server = cls._in(folder, version, settings)
+        options = ("--username=postgres", "--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust")
+        server._make("initdb", *options)
+        return server
+
+    def replica(self, folder: str | os.PathLike[str] | None = None) -> PostgresServer:
+        """Make a server that follows this one, and wait until it serves reads; it takes no writes."""
+        follower = self._in(folder, self.version, self._settings)
+        options = ("--write-recovery-conf", "--checkpoint=fast", "--no-sync", f"--dbname={self.url()}")
+        follower._make("pg_basebackup", *options)
+        return follower
+
+    @classmethod
+    def _in(
+        cls, folder: str | os.PathLike[str] | None, version: int, settings: Mapping[str, str] | None
+    ) -> PostgresServer:
         _installed(version)
         if folder is None:
             folder = tempfile.mkdtemp(prefix=f"strandline-postgres{version}-")
-        server = cls(Path(folder).absolute(), version, settings or {})
-        try:
-            server._make()
-        except BaseException:
-            server.close()
-            raise
-        return server
+        return cls(Path(folder).absolute(), version, settings or {})
 
     def url(self, database: str = "postgres", user: str | None = None, password: str | None = None) -> str:
         """How to connect; without a user as the superuser `postgres`."""
@@ -114,10 +124,14 @@ class PostgresServer:
             name += f":{quote(password, safe='')}"
         return f"postgresql://{name}@{HOST}:{self.port}/{quote(database, safe='')}"
 
+    def program(self, name: str) -> Path:
+        """A program that came with the server, such as `pg_dump`."""
+        return self._programs / name
+
     def run(self, sql: str, *, database: str = "postgres") -> list[str]:
         """Run SQL as the superuser and return the rows as psql prints them, unaligned."""
         ran = subprocess.run(
-            [self._programs / "psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", sql, self.url(database)],
+            [self.program("psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", sql, self.url(database)],
             env=_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -147,7 +161,7 @@ class PostgresServer:
             raise RuntimeError("the server runs")
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [self._programs / "postgres", "-D", self.data, "-p", str(self.port), *self._options()],
+                [self.program("postgres"), "-D", self.data, "-p", str(self.port), *self._options()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -172,7 +186,16 @@ class PostgresServer:
     ) -> None:
         self.close()
 
-    def _make(self) -> None:
+    def _make(self, program: str, *options: str) -> None:
+        try:
+            self._fill(program, *options)
+            self.port = free_port()
+            self.start_again()
+        except BaseException:
+            self.close()
+            raise
+
+    def _fill(self, program: str, *options: str) -> None:
         self.folder.mkdir(exist_ok=True)
         if self._account is not None:
             os.chown(self.folder, self._account.pw_uid, self._account.pw_gid)
@@ -186,10 +209,7 @@ class PostgresServer:
             start_new_session=True,
         )
         made = subprocess.run(
-            [
-                *(self._programs / "initdb", "-D", self.data, "-U", "postgres"),
-                *("--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust"),
-            ],
+            [self.program(program), "-D", self.data, *options],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -197,9 +217,7 @@ class PostgresServer:
             **self._as_account(),
         )
         if made.returncode:
-            raise RuntimeError(f"initdb says: {made.stdout}{made.stderr}")
-        self.port = free_port()
-        self.start_again()
+            raise RuntimeError(f"{program} says: {made.stdout}{made.stderr}")
 
     def _options(self) -> Iterator[str]:
         for name, value in self._settings.items():
@@ -232,7 +250,7 @@ class PostgresServer:
             lines = (self.data / "postmaster.pid").read_text().split()
         except OSError:
             return False
-        return bool(lines) and lines[0] == str(process.pid) and lines[-1] == "ready"
+        return bool(lines) and lines[0] == str(process.pid) and lines[-1] in {"ready", "standby"}
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:

@@ -9,13 +9,15 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from strandline.engine.open import DEFAULT_LOG
+
 from ..failure import USAGE
-from ..options import URL_VARIABLE, Json, Url
+from ..options import URL_VARIABLE, Json, Log, Url
 from ..screen import console, for_people, plain, write_json
 from .finding import Finding, State
 from .machine import machine_findings
 from .packages import package_findings
-from .store import file_of, store_findings
+from .store import file_of, is_database, store_findings
 
 NAME = "doctor"
 EXAMPLE = "strandline doctor school.db"
@@ -29,14 +31,15 @@ MARKS: dict[State, tuple[str, str]] = {
 }
 
 
-def run(url: Url = None, *, as_json: Json = False) -> None:
+def run(url: Url = None, *, log: Log = DEFAULT_LOG, as_json: Json = False) -> None:
     """Check this machine and, with a URL, a store.
 
-    Each fault comes with its fix. Exit code 2 if there is one.
+    Of a store in PostgreSQL: the server, its settings, and what this role may do. Each fault comes with
+    its fix. Exit code 2 if there is one.
     """
     bad = 0
     people = for_people(as_json=as_json)
-    for finding in _findings(url or os.environ.get(URL_VARIABLE)):
+    for finding in _findings(url or os.environ.get(URL_VARIABLE), log):
         bad += finding.state == "bad"
         if people:
             _show(finding)
@@ -46,15 +49,17 @@ def run(url: Url = None, *, as_json: Json = False) -> None:
         raise typer.Exit(USAGE)
 
 
-def _findings(url: str | None) -> Iterator[Finding]:
+def _findings(url: str | None, log: str) -> Iterator[Finding]:
     yield from machine_findings(_folder(url))
     yield from package_findings()
     if url:
-        yield from store_findings(url)
+        yield from store_findings(url, log)
 
 
-def _folder(url: str | None) -> Path:
-    """The folder of the store, or the nearest one above it that exists."""
+def _folder(url: str | None) -> Path | None:
+    """The folder of the store, or the nearest one above it that exists; None if it is on a server."""
+    if url and is_database(url):
+        return None
     path = file_of(url) if url else None
     if path is None:
         return Path.cwd()

@@ -22,7 +22,7 @@ NETWORK_FILE_SYSTEMS = frozenset(
 )
 
 
-def machine_findings(folder: Path) -> Iterator[Finding]:
+def machine_findings(folder: Path | None) -> Iterator[Finding]:
     """Python, and the disk that the folder is on."""
     wanted = ".".join(map(str, OLDEST_PYTHON))
     yield judged(
@@ -31,6 +31,8 @@ def machine_findings(folder: Path) -> Iterator[Finding]:
         f"install Python {wanted} or newer",
         good=sys.version_info[:2] >= OLDEST_PYTHON,
     )
+    if folder is None:
+        return
     yield disk_finding(folder, shutil.disk_usage(folder).free)
     yield file_system_finding(folder, file_system(folder))
 

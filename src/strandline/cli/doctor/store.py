@@ -1,4 +1,4 @@
-"""A store: whether it can be read, and is private, durable and undamaged."""
+"""A store: whether it can be read, and is private, durable and undamaged. Databases: see `database.py`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 
 import strandline
 from strandline import InvalidInput, StrandlineError
-from strandline.engine.open import place_of
+from strandline.engine.open import Place, place_of
 from strandline.engine.sqlite.connection import READER_CACHE_KIB, Connection, translated
 
+from .database import database_findings
 from .finding import Finding, judged
 
 PRIVATE = 0o600
@@ -19,9 +20,15 @@ SYNCHRONOUS = ("off", "normal", "full", "extra")
 DURABLE = ("full", "extra")
 
 
-def store_findings(url: str) -> Iterator[Finding]:
+def store_findings(url: str, log: str) -> Iterator[Finding]:
     """What there is to say about the store; after one that cannot be opened, nothing more."""
-    opened = _opened(url)
+    if is_database(url):
+        try:
+            yield from database_findings(url, log)
+        except StrandlineError as error:
+            yield Finding("store", "bad", str(error), error.hint)
+            return
+    opened = _opened(url, log)
     yield opened
     path = file_of(url)
     if opened.state != "ok" or path is None:
@@ -32,11 +39,21 @@ def store_findings(url: str) -> Iterator[Finding]:
 
 def file_of(url: str) -> Path | None:
     """The file of a store, None if it is not one."""
+    place = _place(url)
+    return Path(place.address) if place is not None and place.engine == "sqlite" else None
+
+
+def is_database(url: str) -> bool:
+    """Whether the store is on a server, and not on this machine's disk."""
+    place = _place(url)
+    return place is not None and place.engine == "postgres"
+
+
+def _place(url: str) -> Place | None:
     try:
-        place = place_of(url)
+        return place_of(url)
     except InvalidInput:
         return None
-    return Path(place.address) if place.engine == "sqlite" else None
 
 
 def mode_finding(path: Path) -> Finding:
@@ -47,9 +64,9 @@ def mode_finding(path: Path) -> Finding:
     return judged("file mode", found, f"chmod 600 {path}", good=private, otherwise="warning")
 
 
-def _opened(url: str) -> Finding:
+def _opened(url: str, log: str) -> Finding:
     try:
-        with strandline.connect(url, create=False) as store:
+        with strandline.connect(url, log=log, create=False) as store:
             stats = store.stats()
     except (StrandlineError, OSError) as error:
         return Finding(

@@ -20,6 +20,7 @@ from ...append import AppendResult, RecordedAppend
 from ...errors import AppendConditionFailed, StoreClosed, StrandlineError, Unavailable
 from ...event import Event
 from ...query import Query
+from ...retag import Retag
 from .. import Outcome, Page, Span, Stats, Work
 from ..rules import Time
 from .address import Address
@@ -82,12 +83,12 @@ class PostgresEngine:
         return outcomes
 
     def _append(self, batch: Sequence[Work]) -> list[Outcome]:
-        attempt = Attempt(self._known_head)
+        attempt = Attempt(self._known_head, self._refusals_to_count())
         while True:
             try:
                 writer = self._writing(attempt)
-                refused = self._refusals_to_count()
-                outcomes = writer.write(batch, attempt.retags, refused)
+                refused = 0 if attempt.is_unknown else attempt.refused
+                outcomes = attempt.own(batch, writer.write(batch, attempt.retags, refused), writer)
                 break
             except psycopg.Error as error:
                 if is_lost(error) and self._connection is not None:
@@ -104,10 +105,10 @@ class PostgresEngine:
             except BaseException:
                 self._drop_if_broken()
                 raise
-        self._refused += sum(isinstance(outcome, AppendConditionFailed) for outcome in outcomes) - refused
-        outcomes = attempt.own(outcomes)
-        results = [outcome.last for outcome in outcomes if isinstance(outcome, AppendResult)]
-        self._known_head = max(self._known_head, *results, 0)
+        self._refused += sum(isinstance(outcome, AppendConditionFailed) for outcome in outcomes)
+        self._refused -= attempt.refused if attempt.was_written or not attempt.is_unknown else 0
+        written = [outcome.last for outcome in outcomes if isinstance(outcome, AppendResult)]
+        self._known_head = max(self._known_head, *written, 0)
         return outcomes
 
     def _writing(self, attempt: Attempt) -> Writer:
@@ -222,12 +223,14 @@ class PostgresEngine:
 
 
 class Attempt:
-    """Sending one batch until its outcome is known."""
+    """Sending one batch until its outcome is known; `refused` are the refusals that it carries to be counted."""
 
-    def __init__(self, head: int) -> None:
+    def __init__(self, head: int, refused: int) -> None:
         self.pauses = Pauses()
+        self.refused = refused
         self.retags: dict[int, Sequence[Event]] = {}
         self.is_unknown = False
+        self.was_written = False
         self._head = head
         self._lost: list[Connection] = []
 
@@ -242,13 +245,20 @@ class Attempt:
             self._lost[-1].end_process(connection)
             self._lost.pop()
 
-    def own(self, outcomes: list[Outcome]) -> list[Outcome]:
+    def own(self, batch: Sequence[Work], outcomes: list[Outcome], writer: Writer) -> list[Outcome]:
         """What was written by an earlier try of this batch is no duplicate."""
         if not self.is_unknown:
             return outcomes
-        return [
-            msgspec.structs.replace(outcome, duplicate=False)
-            if isinstance(outcome, AppendResult) and outcome.first > self._head
-            else outcome
-            for outcome in outcomes
-        ]
+        return [self._own(work, outcome, writer) for work, outcome in zip(batch, outcomes, strict=True)]
+
+    def _own(self, work: Work, outcome: Outcome, writer: Writer) -> Outcome:
+        if (
+            isinstance(work, Retag)
+            or not isinstance(outcome, AppendResult)
+            or outcome.first <= self._head
+            or not outcome.duplicate
+            or writer.position_of(work.events[0]) != outcome.first
+        ):
+            return outcome
+        self.was_written = True
+        return msgspec.structs.replace(outcome, duplicate=False)

@@ -163,7 +163,7 @@ def translate(
 def _forbidden(said: str, address: Address) -> StrandlineError:
     return Forbidden(
         f"{said} ({address})",
-        hint=f"the owner of the log can grant it: strandline schema --log {address.log} --grant ROLE | psql …",
+        hint=f"the owner of the log can grant it: strandline schema --log {address.log} --grant ROLE | psql URL",
     )
 
 

@@ -56,7 +56,7 @@ def version_of(connection: Connection, address: Address) -> int:
     if not may_look:
         raise Forbidden(
             f"you may not look at {address}",
-            hint=f"its owner can grant it: strandline schema --log {address.log} --grant ROLE | psql …",
+            hint=f"its owner can grant it: strandline schema --log {address.log} --grant ROLE | psql URL",
         )
     if not has_parts:
         return 0
@@ -115,8 +115,8 @@ def upgrade(connection: Connection, address: Address) -> tuple[int, int]:
             except pg.InsufficientPrivilege as error:
                 raise Forbidden(
                     f"you may not make {address}: {error.diag.message_primary}",
-                    hint=f"let an owner run: strandline schema --log {address.log} | psql …; and then grant you"
-                    f" the use of it: strandline schema --log {address.log} --grant ROLE | psql …",
+                    hint=f"let an owner run: strandline schema --log {address.log} | psql URL; and, to let you use it:"
+                    f" strandline schema --log {address.log} --grant ROLE | psql URL",
                 ) from error
         return found, max(found, version())
 

@@ -49,6 +49,10 @@ class Writer:
             judge.lock(refused)
             return [judge.outcome(work) for work in batch]
 
+    def position_of(self, event: Event) -> int | None:
+        """Where an event is, if it is anywhere."""
+        return Search(self._connection, self._sql).position_of([event.raw_id])
+
     def count_refused(self, refused: int) -> None:
         """Write down refusals that no batch has carried."""
         self._call(Batch(record_conditions=False).parameters(refused, None))

@@ -7,45 +7,52 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off s
 as $$
 #variable_conflict use_column
 declare
-    v_change record;
+    c_retag bigint[]; -- one element per change
+    c_position bigint[];
+    c_removed text[];
+    c_added text[];
 begin
-    for v_change in
-        select n.position as retag, c.position, c.removed, c.added
-        from posting p
-        join event n on n.position = p.position
-        cross join lateral jsonb_to_recordset(convert_from(n.data, 'UTF8')::jsonb -> 'changes')
-            as c (position bigint, removed text[], added text[])
-        where p.tag = '' and p.type = '$retagged' and p.position > p_after
-        order by n.position
-    loop
-        insert into appended_tags (position, tags)
-        select e.position, e.tags from event e where e.position = v_change.position
-        on conflict do nothing;
+    select array_agg(n.position), array_agg(c.position),
+        array_agg(array_to_string(c.removed, E'\n')), array_agg(array_to_string(c.added, E'\n'))
+    into c_retag, c_position, c_removed, c_added
+    from posting p
+    join event n on n.position = p.position
+    cross join lateral jsonb_to_recordset(convert_from(n.data, 'UTF8')::jsonb -> 'changes')
+        as c (position bigint, removed text[], added text[])
+    where p.tag = '' and p.type = '$retagged' and p.position > p_after;
 
-        update event e
-        set tags = coalesce((
-            select string_agg(t.tag, E'\n' order by t.tag collate "C")
-            from (
-                (select unnest(string_to_array(e.tags, E'\n')) except select unnest(v_change.removed))
-                union select unnest(v_change.added)
-            ) t (tag)
-        ), '')
-        where e.position = v_change.position;
+    insert into appended_tags (position, tags)
+    select e.position, e.tags from unnest(c_position) c (position) join event e on e.position = c.position
+    on conflict do nothing;
 
-        delete from posting p
-        using event e
-        where e.position = v_change.position
-            and p.tag = any (v_change.removed) and p.type = e.type and p.position = e.position;
+    update event e
+    set tags = coalesce((
+        select string_agg(t.tag, E'\n' order by t.tag collate "C")
+        from (
+            (select unnest(string_to_array(e.tags, E'\n')) except select unnest(string_to_array(c.removed, E'\n')))
+            union select unnest(string_to_array(c.added, E'\n'))
+        ) t (tag)
+    ), '')
+    from unnest(c_position, c_removed, c_added) c (position, removed, added)
+    where e.position = c.position;
 
-        insert into posting (tag, type, position)
-        select t.tag, e.type, e.position
-        from event e cross join lateral unnest(v_change.added) t (tag)
-        where e.position = v_change.position;
+    delete from posting p
+    using unnest(c_position, c_removed) c (position, removed)
+        join event e on e.position = c.position
+        cross join lateral unnest(string_to_array(c.removed, E'\n')) t (tag)
+    where p.tag = t.tag and p.type = e.type and p.position = e.position;
 
-        insert into posting (tag, type, position)
-        select '$changed:' || t.tag, '$retagged', v_change.retag
-        from unnest(v_change.removed || v_change.added) t (tag)
-        on conflict do nothing;
-    end loop;
+    insert into posting (tag, type, position)
+    select t.tag, e.type, e.position
+    from unnest(c_position, c_added) c (position, added)
+    join event e on e.position = c.position
+    cross join lateral unnest(string_to_array(c.added, E'\n')) t (tag);
+
+    insert into posting (tag, type, position)
+    select distinct '$changed:' || t.tag, '$retagged', c.retag
+    from unnest(c_retag, c_removed, c_added) c (retag, removed, added)
+    cross join lateral (
+        select unnest(string_to_array(c.removed, E'\n')) union all select unnest(string_to_array(c.added, E'\n'))
+    ) t (tag);
 end
 $$;
