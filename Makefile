@@ -25,7 +25,7 @@ check: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: setup ## against the peers, in one run, with ratios
+bench: setup ## against the peers, embedded and on PostgreSQL, in one run, with ratios (5 minutes)
 	$(BIN)/python -m bench
 
 clean: ## remove what make and the tests made
