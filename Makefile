@@ -25,7 +25,7 @@ check: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: setup ## against the peers, in one run, with ratios
+bench: setup ## against the peers, embedded and on PostgreSQL, in one run, with ratios (5 minutes)
 	$(BIN)/python -m bench
 
 clean: ## remove what make and the tests made
@@ -38,5 +38,5 @@ $(VENV)/.core: pyproject.toml $(PINS)
 	@touch $@
 
 $(VENV)/.complete: $(VENV)/.core constraints/development.txt
-	@$(PIP) install --constraint $(PINS) --editable '.[cli,postgres,spark,delta,server,testing,jre]' --requirement constraints/development.txt
+	@$(PIP) install --constraint $(PINS) --editable '.[cli,postgres,spark,delta,server,eventsourcing,testing,jre]' --requirement constraints/development.txt
 	@touch $@

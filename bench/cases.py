@@ -7,20 +7,23 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from . import raw
 from .clients import Sample, Step, appends, bulk_appends, checks, queries, run_threads, run_times, scans
 from .drive import Action, Crowd, drive
+from .homes import HomeName
 from .lab import BATCH, History, Lab, Settings
-from .machine import MIB, ForeignLoad, disk_bytes, resident_bytes
+from .machine import MIB, resident_bytes
+from .pgbench import pgbench
 from .processes import drive_processes, fresh_resident_bytes
 from .stores import Client, Store
 from .workload import HOT_TAG, RARE_TAG, Item, Query, Workload, subscription
 
 PROCESSES = 2
-DISK_EVENTS = 50_000
 DISK_CLIENTS = 64
+# As many as the slower of a home writes in some seconds.
+DISK_EVENTS: dict[HomeName, int] = {"embedded": 50_000, "postgres": 5_000}
 RAW = "raw"
 
 
@@ -49,45 +52,58 @@ class Measured:
 
 @dataclass(frozen=True)
 class Case:
-    """Something to measure. `kinds` are the ways to call a store that it is measured in."""
+    """Something to measure, on every store that it `fits`."""
 
     name: str
     group: str
     title: str
     unit: str
     run: Callable[[Lab, Store], Measured]
-    kinds: tuple[Literal["threads", "asyncio"], ...] = ("threads",)
+    fits: Callable[[Store], bool]
     is_rate: bool = True
     once: bool = False  # what does not vary from round to round
 
 
 @dataclass(frozen=True)
 class RawCase:
-    """A limit of the machine; it needs no store."""
+    """A limit of the machine, or of a server; it needs no store."""
 
     name: str
     title: str
     unit: str
-    limit: Callable[[Path], AbstractContextManager[Step]]
+    home: HomeName
+    run: Callable[[Lab], Measured]
     group: str = RAW
     is_rate: bool = True
     once: bool = False
 
-    def run(self, lab: Lab) -> Measured:
-        """Repeat the limiting step in one thread."""
-        with lab.scratch() as scratch, self.limit(scratch) as step:
-            watch = ForeignLoad(None)
-            sample = run_threads([step], lab.settings.seconds)
-            lab.foreign_cores = watch.cores()
-        return Measured.of(sample)
 
-
-def raw_cases() -> list[RawCase]:
-    """The limits of the machine."""
+def raw_cases(settings: Settings) -> list[RawCase]:
+    """The limits of the machine, and of a PostgreSQL server on it."""
     return [
-        RawCase("raw:fdatasync", "4 KiB write + fdatasync", "flushes/s", raw.flushes),
-        RawCase("raw:sqlite", "SQLite, one row per commit (FULL)", "commits/s", raw.commits),
+        _step_case("raw:fdatasync", "4 KiB write + fdatasync", "flushes/s", raw.flushes),
+        _step_case("raw:sqlite", "SQLite, one row per commit (FULL)", "commits/s", raw.commits),
+        *[_pgbench_case(clients) for clients in settings.clients],
     ]
+
+
+def _step_case(
+    name: str, title: str, unit: str, limit: Callable[[Path], AbstractContextManager[Step]]
+) -> RawCase:
+    def run(lab: Lab) -> Measured:
+        with lab.scratch("embedded") as directory, limit(Path(directory)) as step, lab.watched():
+            return Measured.of(run_threads([step], lab.settings.seconds))
+
+    return RawCase(name, title, unit, "embedded", run)
+
+
+def _pgbench_case(clients: int) -> RawCase:
+    def run(lab: Lab) -> Measured:
+        with lab.scratch("postgres") as url, lab.watched():
+            return Measured.of(pgbench(url, clients, lab.settings.seconds))
+
+    title = f"pgbench, one prepared INSERT per commit, {_count(clients)}"
+    return RawCase(f"raw:pgbench@{clients}", title, "commits/s", "postgres", run)
 
 
 def store_cases(settings: Settings) -> list[Case]:
@@ -95,20 +111,26 @@ def store_cases(settings: Settings) -> list[Case]:
     few, many = min(settings.clients), max(settings.clients)
     half = max(1, many // PROCESSES)
     return [
-        *[_crowd_case("append", clients, is_most=clients == many) for clients in settings.clients],
-        *[_crowd_case("cycle", clients, is_most=clients == many) for clients in sorted({few, many})],
-        Case("query", "query", "decision query", "queries/s", _query),
-        Case("scan", "scan", "full scan", "events/s", _scan),
-        Case("bulk", "bulk", f"bulk append, batches of {BATCH:,}", "events/s", _bulk),
-        Case("stale", "check", "stale check, hot tag, no type matches", "appends/s", _stale),
-        Case("hot-rare", "check", "check on hot tag AND rare tag", "appends/s", _hot_and_rare),
+        *[
+            _crowd_case("append", clients, _in_any_way if clients == many else _in_threads_or_on_a_server)
+            for clients in settings.clients
+        ],
+        *[
+            _crowd_case("cycle", clients, _in_any_way if clients == many else _in_threads)
+            for clients in sorted({few, many})
+        ],
+        Case("query", "query", "decision query", "queries/s", _query, _in_threads),
+        Case("scan", "scan", "full scan", "events/s", _scan, _in_threads),
+        Case("bulk", "bulk", f"bulk append, batches of {BATCH:,}", "events/s", _bulk, _in_threads),
+        Case("stale", "check", "stale check, hot tag, no type matches", "appends/s", _stale, _in_threads),
+        Case("hot-rare", "check", "check on hot tag AND rare tag", "appends/s", _hot_and_rare, _in_threads),
         Case(
             f"processes:{PROCESSES}x{half}",
             "processes",
-            f"conditional append, {PROCESSES} processes × {half} clients",
+            f"conditional append, {PROCESSES} processes × {_count(half)}",
             "appends/s",
             lambda lab, store: _processes(lab, store, half),
-            ("threads", "asyncio"),
+            _in_any_way,
         ),
         Case(
             f"small:append@{many}",
@@ -116,23 +138,53 @@ def store_cases(settings: Settings) -> list[Case]:
             f"append@{many} with only {settings.small_workload.events:,} events",
             "appends/s",
             lambda lab, store: _crowd(lab, store, "append", many, "small"),
-            ("threads", "asyncio"),
+            _in_any_way,
         ),
-        Case("disk", "disk", "disk after conditional appends", "B/event", _disk, is_rate=False, once=True),
-        Case("memory", "memory", "memory of a fresh process", "MiB", _memory, is_rate=False, once=True),
+        _once("disk", "disk after conditional appends", "B/event", _disk, _in_threads),
+        _once("memory", "memory of a fresh process", "MiB", _memory, _in_threads_embedded),
     ]
 
 
-def _crowd_case(action: Action, clients: int, *, is_most: bool) -> Case:
+def _in_any_way(store: Store) -> bool:
+    return True
+
+
+def _in_threads(store: Store) -> bool:
+    return not store.is_async
+
+
+def _in_threads_or_on_a_server(store: Store) -> bool:
+    return _in_threads(store) or store.home == "postgres"
+
+
+def _in_threads_embedded(store: Store) -> bool:
+    return _in_threads(store) and store.home == "embedded"
+
+
+def _once(
+    name: str,
+    title: str,
+    unit: str,
+    run: Callable[[Lab, Store], Measured],
+    fits: Callable[[Store], bool],
+) -> Case:
+    return Case(name, name, title, unit, run, fits, is_rate=False, once=True)
+
+
+def _crowd_case(action: Action, clients: int, fits: Callable[[Store], bool]) -> Case:
     title = {"append": "conditional append", "cycle": "cycle (read + append)"}[action]
     return Case(
         f"{action}@{clients}",
         action,
-        f"{title}, {clients} client{'s' * (clients > 1)}",
+        f"{title}, {_count(clients)}",
         f"{action}s/s",
         lambda lab, store: _crowd(lab, store, action, clients, "course"),
-        ("threads", "asyncio") if is_most else ("threads",),
+        fits,
     )
+
+
+def _count(clients: int) -> str:
+    return f"{clients} client{'s' * (clients > 1)}"
 
 
 def _crowd(lab: Lab, store: Store, action: Action, clients: int, history: History) -> Measured:
@@ -188,15 +240,13 @@ def _check(lab: Lab, store: Store, query: Query) -> Measured:
 
 
 def _disk(lab: Lab, store: Store) -> Measured:
-    each = max(1, min(DISK_EVENTS, lab.settings.events) // DISK_CLIENTS)
+    each = max(1, min(DISK_EVENTS[store.home], lab.settings.events) // DISK_CLIENTS)
     workload = lab.settings.workload
-    with lab.scratch() as scratch:
-        with store.serve(scratch) as running, store.connect(running.address) as client:
-            watch = ForeignLoad(running.pid)
+    with lab.scratch(store.home) as place:
+        with store.serve(place) as running, store.connect(running.address) as client, lab.watched():
             decisions = [workload.decisions(number, DISK_CLIENTS) for number in range(DISK_CLIENTS)]
             run_times([appends(client, mine) for mine in decisions], each)
-            lab.foreign_cores = watch.cores()
-        sizes = disk_bytes(scratch)
+        sizes = lab.homes[store.home].disk_bytes(place)
     events = each * DISK_CLIENTS
     return Measured(sizes["bytes"] / events, details={"events": events, **sizes})
 

@@ -52,20 +52,20 @@ def disk_bytes(directory: Path) -> dict[str, int]:
 
 
 class ForeignLoad:
-    """How many cores were busy with something that is not part of the measurement."""
+    """How many cores were busy with something that is neither this process nor a descendant of it."""
 
-    def __init__(self, server: int | None) -> None:
-        self._ours = [os.getpid()] if server is None else [os.getpid(), server]
+    def __init__(self) -> None:
         self._began = perf_counter()
-        self._at_first = self._foreign_seconds()
+        self._at_first = _foreign_seconds()
 
     def cores(self) -> float:
-        """The average since the beginning; call it while the server still runs."""
+        """The average since the beginning; call it while the servers still run."""
         passed = perf_counter() - self._began
-        return max(0.0, (self._foreign_seconds() - self._at_first) / passed) if passed else 0.0
+        return max(0.0, (_foreign_seconds() - self._at_first) / passed) if passed else 0.0
 
-    def _foreign_seconds(self) -> float:
-        return _busy_seconds() - sum(_cpu_seconds(pid) for pid in self._ours)
+
+def _foreign_seconds() -> float:
+    return _busy_seconds() - _own_seconds(os.getpid())
 
 
 def _busy_seconds() -> float:
@@ -75,10 +75,22 @@ def _busy_seconds() -> float:
     return (user + nice + system + irq + soft_irq) / _TICKS
 
 
-def _cpu_seconds(pid: int) -> float:
-    # The children that were waited for count too: the clients in other processes are among them.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / _TICKS
+def _own_seconds(pid: int) -> float:
+    """CPU seconds of a process and its descendants; those that ended are in the figures of their parents."""
+    seconds: dict[int, float] = {}
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        process = int(path.parent.name)
+        children.setdefault(int(fields[1]), []).append(process)
+        seconds[process] = sum(map(int, fields[11:15])) / _TICKS
+    family = [pid]
+    for process in family:
+        family += children.get(process, ())
+    return sum(seconds.get(process, 0.0) for process in family)
 
 
 def _cpu_name() -> str:

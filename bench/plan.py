@@ -35,7 +35,11 @@ def plan(cases: Sequence[Case | RawCase], stores: Sequence[Store], rounds: int, 
 def take(turn: Turn, lab: Lab) -> Measurement:
     """Measure."""
     load = os.getloadavg()[0]
-    measured = turn.measure(lab)
+    try:
+        measured = turn.measure(lab)
+    except Exception as error:
+        error.add_note(f"while {turn.case} was measured on {turn.store}")
+        raise
     return Measurement(turn.case, turn.store, turn.round, measured, load, lab.foreign_cores)
 
 
@@ -47,7 +51,7 @@ def _turns(cases: Sequence[Case | RawCase], stores: Sequence[Store], number: int
             yield Turn(case.name, RAW, number, case.run)
             continue
         for store in stores:
-            if ("asyncio" if store.is_async else "threads") in case.kinds:
+            if case.fits(store):
                 yield Turn(case.name, store.name, number, _bound(case, store))
 
 

@@ -21,10 +21,10 @@ def print_results(console: Console, results: Results) -> None:
     """Limits of the machine first, then one table per peer."""
     shown: set[str] = set()
     for match in MATCHES:
-        stores = (*match.ours, match.peer)
-        if any(summary.store in stores for summary in results.all):
-            console.print(_table(results, match, stores))
-            shown.update(stores)
+        if any(summary.store in match.stores for summary in results.all):
+            console.print(_table(results, match))
+            console.print()
+            shown.update(match.stores)
     rest = [summary for summary in results.all if summary.store not in shown]
     if rest:
         console.print(_limits(rest))
@@ -42,7 +42,7 @@ def write_json(path: Path, run: dict[str, Any], results: Results, measurements: 
     path.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def _table(results: Results, match: Match, stores: tuple[str, ...]) -> Table:
+def _table(results: Results, match: Match) -> Table:
     table = Table(
         title=Text(match.title), title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
@@ -55,14 +55,14 @@ def _table(results: Results, match: Match, stores: tuple[str, ...]) -> Table:
         "p99 ms",
         "max ms",
         "others",
-        f"÷ {match.peer}",
+        "÷ peer",
         "floor → target",
     ):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("")
-    summaries = [summary for summary in results.all if summary.store in stores]
+    summaries = [summary for summary in results.all if summary.store in match.stores]
     last_case = ""
-    for summary in sorted(summaries, key=lambda one: _order(results, one, stores)):
+    for summary in sorted(summaries, key=lambda one: _order(results, one, match.stores)):
         name = "" if summary.case == last_case else summary.case
         last_case = summary.case
         table.add_row(Text(name), summary.store, *_cells(summary), *_comparison(results, match, summary))
@@ -98,28 +98,37 @@ def _comparison(results: Results, match: Match, summary: Summary) -> list[Text]:
         return [Text(), Text(), Text()]
     ratio = results.ratio(summary, match.peer)
     shown = Text("" if ratio is None else f"{short(ratio)}×")
-    goal, verdict = match.goal(summary.case, summary.store), results.verdict(match, summary)
-    if goal is None or verdict is None:
+    verdicts = results.verdicts_on(match, summary)
+    if not verdicts:
         return [shown, Text(), Text()]
+    return [shown, Text(_aim(verdicts[0])), Text("; ").join(map(_mark, verdicts))]
+
+
+def _mark(verdict: Verdict) -> Text:
     mark = Text(f"{_of(verdict)}{verdict.reached}", style=COLOURS[verdict.reached])
     if verdict.p99_below_ms is not None:
         colour = COLOURS["target" if verdict.p99_holds else "below"]
         mark.append(f", p99 {'<' if verdict.p99_holds else '≥'} {_ms(verdict.p99_below_ms)}", style=colour)
-    if goal.note:
-        mark.append(f" ({goal.note})", style="dim")
-    return [shown, Text(_aim(verdict)), mark]
+    if verdict.note:
+        mark.append(f" ({verdict.note})", style="dim")
+    return mark
 
 
 def _aim(verdict: Verdict) -> str:
     if verdict.of == "value":
         return f"≤ {short(verdict.floor)}"
-    if verdict.of == "growth":
-        return f"{verdict.floor:.0%} → {verdict.target:.0%}"
-    return f"{short(verdict.floor)}× → {short(verdict.target)}×"
+    if verdict.of == "peer":
+        return f"{short(verdict.floor)}× → {short(verdict.target)}×"
+    return f"{verdict.floor:.0%} → {verdict.target:.0%}"
 
 
 def _of(verdict: Verdict) -> str:
-    return f"{verdict.number:.0%} left: " if verdict.of == "growth" else ""
+    if verdict.of == "growth":
+        return f"{verdict.number:.0%} left: "
+    if verdict.of == "share":
+        wanted = "≥" if verdict.reached != "below" else "<"
+        return f"{verdict.number:.0%} of {verdict.beside} ({wanted} {verdict.floor:.0%}): "
+    return ""
 
 
 def short(number: float) -> str:

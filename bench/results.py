@@ -52,6 +52,7 @@ class Verdict:
     case: str
     store: str
     of: str
+    beside: str
     number: float
     floor: float
     target: float
@@ -87,36 +88,39 @@ class Results:
 
     def verdicts(self) -> list[Verdict]:
         """Every goal that this run has the numbers for."""
-        found = [
-            self.verdict(match, summary)
+        return [
+            verdict
             for match in MATCHES
             for summary in self.all
             if summary.store in match.ours
+            for verdict in self.verdicts_on(match, summary)
         ]
+
+    def verdicts_on(self, match: Match, ours: Summary) -> list[Verdict]:
+        """Whether the goals of this case are reached, as far as there is a number to compare with."""
+        found = [self._verdict(match, goal, ours) for goal in match.goals(ours.case, ours.store)]
         return [verdict for verdict in found if verdict is not None]
 
-    def verdict(self, match: Match, ours: Summary) -> Verdict | None:
-        """Whether the goal of this case is reached; None without a goal or a number to compare with."""
-        goal = match.goal(ours.case, ours.store)
-        number = None if goal is None else self._number(goal, match, ours)
-        if goal is None or number is None:
+    def _verdict(self, match: Match, goal: Goal, ours: Summary) -> Verdict | None:
+        number = self._number(goal, match, ours)
+        if number is None:
             return None
         is_floor, is_target = (
             (number <= goal.floor, number <= goal.target)
             if goal.of == "value"
             else (number >= goal.floor, number >= goal.target)
         )
-        reached = "target" if is_target else "floor" if is_floor else "below"
         limit = self._p99_limit(goal, match, ours)
         return Verdict(
             match=match.peer,
             case=ours.case,
             store=ours.store,
             of=goal.of,
+            beside=goal.beside,
             number=number,
             floor=goal.floor,
             target=goal.target,
-            reached=reached,
+            reached="target" if is_target else "floor" if is_floor else "below",
             p99_below_ms=limit,
             p99_holds=None if limit is None or ours.p99_ms is None else ours.p99_ms < limit,
             note=goal.note,
@@ -127,6 +131,9 @@ class Results:
             return ours.median
         if goal.of == "peer":
             return self.ratio(ours, match.peer)
+        if goal.of == "share":
+            whole = self.find(goal.beside, ours.store)
+            return ours.median / whole.median if whole and whole.median else None
         full = self.find(ours.case.removeprefix("small:"), ours.store)
         return full.median / ours.median if full else None
 

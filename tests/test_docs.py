@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from strandline import errors
+from strandline.testing.postgres import PostgresServer
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -23,10 +28,59 @@ def test_there_are_pages_with_code() -> None:
     assert len(BLOCKS) >= 6
 
 
+@pytest.fixture
+def database(postgres_server: Callable[[str], PostgresServer]) -> Iterator[PostgresServer]:
+    """A server as the pages assume it: a database `school`, an owner who is no superuser, and an application."""
+    server = postgres_server("postgres18")
+    for statement in (
+        "create role owner login createdb",
+        "create role app login",
+        "create database school",
+        "grant create on database school to owner",
+    ):
+        server.run(statement)
+    yield server
+    for name in ("school", "restored"):
+        server.run(f"drop database if exists {name} with (force)")
+    server.run("drop role owner; drop role app")
+
+
+def here(text: str, server: PostgresServer) -> str:
+    """The text of a page with this server's URLs."""
+    place = f"127.0.0.1:{server.port}/"
+    return text.replace("//localhost/", f"//postgres@{place}").replace("@localhost/", f"@{place}")
+
+
 @pytest.mark.parametrize("block", BLOCKS)
-def test_the_code_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_runs(
+    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
+    if "postgresql://" in block:
+        block = here(block, request.getfixturevalue("database"))
     exec(compile(block, "block", "exec"), {"__name__": "documentation"})
+
+
+def test_the_commands_for_postgresql_run_and_say_what_the_page_says(
+    tmp_path: Path, database: PostgresServer
+) -> None:
+    page = here((ROOT / "docs/postgresql.md").read_text(), database)
+    lines = "".join(re.findall(r"```console\n(.*?)```", page, re.DOTALL)).splitlines()
+    commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    assert len(commands) >= 15
+    programs = (str(Path(sys.executable).parent), str(database.program("psql").parent), os.environ["PATH"])
+    ran = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join(commands)],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": os.pathsep.join(programs)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout
+    assert {line for line in lines if not line.startswith("$ ")} <= set(ran.stdout.splitlines())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -57,7 +57,18 @@ METHODS = {
     "stats",
     "subscribe",
 }
-HEAVY = ("pyspark", "pyarrow", "psycopg", "typer", "rich", "hypothesis", "pytest", "starlette", "apsw")
+HEAVY = (
+    "pyspark",
+    "pyarrow",
+    "psycopg",
+    "typer",
+    "rich",
+    "hypothesis",
+    "pytest",
+    "starlette",
+    "apsw",
+    "eventsourcing",
+)
 
 
 def test_the_public_names_are_sorted_and_complete() -> None:

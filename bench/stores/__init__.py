@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from ..homes import HomeName
 from ..workload import NewEvent, Query
 
 
 class Running(NamedTuple):
-    """A store that can be connected to; `pid` is the server's, None if the store is embedded."""
+    """A store that can be connected to; `pid` is the server's if the store brings its own."""
 
     address: str
     pid: int | None
@@ -64,7 +64,8 @@ class Store(Protocol):
     """One of the things that are compared."""
 
     name: str
-    prefilled_as: str  # stores with the same value can open each other's files
+    home: HomeName  # where its places are
+    prefilled_as: str  # stores of a home with the same value can use each other's places
     is_async: bool
     durability: str  # what is done before an append is acknowledged
 
@@ -72,8 +73,8 @@ class Store(Protocol):
         """The version that is measured; ImportError if it is not installed."""
         ...
 
-    def serve(self, directory: Path) -> AbstractContextManager[Running]:
-        """Run whatever must run so that clients can connect to the store in `directory`."""
+    def serve(self, place: str) -> AbstractContextManager[Running]:
+        """Run whatever must run so that clients can connect to the store at this place of its home."""
         ...
 
     def connect(self, address: str) -> AbstractContextManager[Client]:
@@ -87,8 +88,13 @@ class Store(Protocol):
 
 def all_stores() -> dict[str, Store]:
     """Every store by its name, ours first."""
+    from .eventsourcing_postgres import EventsourcingPostgres
+    from .strandline_postgres import StrandlinePostgres, StrandlinePostgresAsync
     from .strandline_sqlite import StrandlineSqlite, StrandlineSqliteAsync
     from .umadb import UmaDB
 
-    stores: tuple[Store, ...] = (StrandlineSqlite(), StrandlineSqliteAsync(), UmaDB())
+    stores: tuple[Store, ...] = (
+        *(StrandlineSqlite(), StrandlineSqliteAsync(), UmaDB()),
+        *(StrandlinePostgres(), StrandlinePostgresAsync(), EventsourcingPostgres()),
+    )
     return {store.name: store for store in stores}

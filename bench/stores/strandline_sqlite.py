@@ -2,111 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from importlib.metadata import version
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import strandline
-from strandline import AppendCondition, AsyncEventStore, Event, EventStore, Query, QueryItem, SequencedEvent
-
-from ..workload import NewEvent
-from ..workload import Query as PlainQuery
-from . import AsyncClient, Client, Running
+from ..homes import HomeName
+from . import Running
+from .strandline_client import InTasks, InThreads
 
 
-class StrandlineSqlite:
+class _InFile:
+    home: HomeName = "embedded"
+    durability = "WAL with synchronous=FULL: the log is flushed before every acknowledgement (group commit)"
+
+    @contextmanager
+    def serve(self, place: str) -> Iterator[Running]:
+        yield Running(str(Path(place) / "bench.db"), None)
+
+
+class StrandlineSqlite(_InFile, InThreads):
     """The embedded store as threads use it."""
 
     name = "strandline"
-    prefilled_as = "strandline"
-    is_async = False
-    durability = "WAL with synchronous=FULL: the log is flushed before every acknowledgement (group commit)"
-
-    def version(self) -> str:
-        return version("strandline")
-
-    @contextmanager
-    def serve(self, directory: Path) -> Iterator[Running]:
-        yield Running(str(directory / "bench.db"), None)
-
-    @contextmanager
-    def connect(self, address: str) -> Iterator[Client]:
-        with strandline.connect(address) as store:
-            yield StrandlineClient(store)
-
-    def connect_async(self, address: str) -> AbstractAsyncContextManager[AsyncClient]:
-        raise NotImplementedError
 
 
-class StrandlineSqliteAsync(StrandlineSqlite):
+class StrandlineSqliteAsync(_InFile, InTasks):
     """The embedded store as tasks use it."""
 
     name = "strandline-async"
-    is_async = True
-
-    @asynccontextmanager
-    async def connect_async(self, address: str) -> AsyncIterator[AsyncClient]:
-        async with strandline.connect_async(address) as store:
-            yield AsyncStrandlineClient(store)
-
-
-class StrandlineClient:
-    """See `Client`."""
-
-    def __init__(self, store: EventStore) -> None:
-        self._store = store
-
-    def head(self) -> int:
-        return self._store.head()
-
-    def append(self, event: NewEvent, query: PlainQuery, after: int) -> int:
-        return self._store.append(_event(event), AppendCondition(_query(query), after)).position
-
-    def append_batch(self, events: Sequence[NewEvent]) -> None:
-        self._store.append([_event(event) for event in events])
-
-    def read(self, query: PlainQuery) -> tuple[int, int]:
-        read = self._store.read(_query(query))
-        return read.head, _look_at(read)
-
-    def scan(self) -> int:
-        return _look_at(self._store.read())
-
-
-class AsyncStrandlineClient:
-    """See `AsyncClient`."""
-
-    def __init__(self, store: AsyncEventStore) -> None:
-        self._store = store
-
-    async def head(self) -> int:
-        return await self._store.head()
-
-    async def append(self, event: NewEvent, query: PlainQuery, after: int) -> int:
-        result = await self._store.append(_event(event), AppendCondition(_query(query), after))
-        return result.position
-
-    async def read(self, query: PlainQuery) -> tuple[int, int]:
-        read = await self._store.read(_query(query))
-        count = 0
-        async for event in read:
-            _ = event.type, event.data
-            count += 1
-        return read.head, count
-
-
-def _look_at(read: Iterable[SequencedEvent]) -> int:
-    count = 0
-    for event in read:
-        _ = event.type, event.data
-        count += 1
-    return count
-
-
-def _event(event: NewEvent) -> Event:
-    return Event(event.type, event.data, tags=event.tags)
-
-
-def _query(query: PlainQuery) -> Query:
-    return Query.of(*[QueryItem(item.types, item.tags) for item in query])

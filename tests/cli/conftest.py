@@ -21,8 +21,10 @@ from typing import Any
 import pytest
 
 import strandline
-from strandline import Event
+from places import Place, new_log
+from strandline import Event, EventStore
 from strandline.cli.app import run
+from strandline.testing.postgres import PostgresServer
 
 COMMAND = [sys.executable, "-m", "strandline.cli"]
 
@@ -88,14 +90,14 @@ class Terminal:
 
 
 def _environment() -> dict[str, str]:
-    unwanted = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "STRANDLINE_URL"}
+    unwanted = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "STRANDLINE_URL", "STRANDLINE_LOG"}
     return {name: value for name, value in os.environ.items() if name not in unwanted}
 
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "STRANDLINE_URL"):
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "STRANDLINE_URL", "STRANDLINE_LOG"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -151,15 +153,27 @@ def terminal() -> Iterator[Callable[..., Terminal]]:
         each.close()
 
 
+def write_school(store: EventStore) -> None:
+    store.append(Event("CourseDefined", {"course": "c1", "capacity": 30}, tags=["course:c1"]))
+    store.append(Event("CourseDefined", {"course": "c2", "capacity": 5}, tags=["course:c2"]))
+    for student in ("s1", "s2", "s3"):
+        tags = ["course:c1", f"student:{student}"]
+        event = Event("StudentSubscribed", {"student": student}, tags=tags, subject=student)
+        store.append(event, stream="subscriptions")
+
+
 @pytest.fixture
 def school(tmp_path: Path) -> str:
     """A store with five events."""
-    path = tmp_path / "school.db"
-    with strandline.connect(path) as store:
-        store.append(Event("CourseDefined", {"course": "c1", "capacity": 30}, tags=["course:c1"]))
-        store.append(Event("CourseDefined", {"course": "c2", "capacity": 5}, tags=["course:c2"]))
-        for student in ("s1", "s2", "s3"):
-            tags = ["course:c1", f"student:{student}"]
-            event = Event("StudentSubscribed", {"student": student}, tags=tags, subject=student)
-            store.append(event, stream="subscriptions")
+    with strandline.connect(tmp_path / "school.db") as store:
+        write_school(store)
     return "school.db"
+
+
+@pytest.fixture
+def database(postgres_server: Callable[[str], PostgresServer]) -> Place:
+    """A log with the same five events in a database."""
+    place = new_log(postgres_server("postgres18").url())
+    with place.connect() as store:
+        write_school(store)
+    return place

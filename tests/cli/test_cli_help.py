@@ -14,7 +14,20 @@ from strandline.cli.app import app
 ROOT = typer.main.get_command(app)
 COMMANDS = ROOT.commands
 PROGRAM = Path(sys.executable).with_name("strandline")
-EXPECTED = {"append", "read", "tail", "head", "stats", "check", "backup", "migrate", "doctor", "demo"}
+EXPECTED = {
+    "append",
+    "read",
+    "tail",
+    "head",
+    "stats",
+    "check",
+    "backup",
+    "migrate",
+    "schema",
+    "doctor",
+    "demo",
+}
+WITHOUT_LOG = {"demo"}
 
 
 def shell(script, **environment):
@@ -74,6 +87,13 @@ def test_the_first_sentences_fit_the_list_of_commands(cli):
 def test_every_command_has_json(cli):
     for name, command in COMMANDS.items():
         assert any("--json" in parameter.opts for parameter in command.params), name
+
+
+def test_every_command_that_takes_a_store_names_its_log_alike():
+    for name, command in COMMANDS.items():
+        (option,) = [parameter for parameter in command.params if "--log" in parameter.opts] or [None]
+        assert (option is None) == (name in WITHOUT_LOG), name
+        assert option is None or (option.envvar, option.default) == ("STRANDLINE_LOG", "default")
 
 
 def test_no_command_shows_the_help(cli):

@@ -91,13 +91,13 @@ def test_a_current_store_needs_no_migration(cli, school):
 def test_the_steps_of_a_migration_are_listed(cli, monkeypatch, school):
     asked = []
 
-    def migrate_log(url, *, dry_run):
-        asked.append((url, dry_run))
+    def migrate_log(url, *, dry_run, log):
+        asked.append((url, dry_run, log))
         return MigrationReport(1, 2, ["002: [red]add a column"])
 
     monkeypatch.setattr("strandline.cli.migrate.migrate_log", migrate_log)
     assert cli("migrate", school, "--dry-run").rows[0]["steps"] == ["002: [red]add a column"]
-    assert asked == [(school, True)]
+    assert asked == [(school, True, "default")]
 
 
 def test_a_store_from_a_newer_version_is_refused_with_a_hint(cli, school):

@@ -33,9 +33,10 @@ def check_log(
     """Verify positions, index against events, ids and every recorded condition."""
     place = _place(url, "check", log)
     if place.engine == "postgres":
+        address = _address(place, log)
         from .postgres.check import check as check_database
 
-        return check_database(_address(place, log), progress)
+        return check_database(address, progress)
     from .sqlite.check import check as check_file
 
     return check_file(place.address, progress)
@@ -66,9 +67,10 @@ def migrate_log(
     """Bring the schema up to date; with `dry_run` only say what would be done."""
     place = _place(url, "migrate", log)
     if place.engine == "postgres":
+        address = _address(place, log)
         from .postgres import schema as database
 
-        before, steps = database.migrate(_address(place, log), dry_run=dry_run)
+        before, steps = database.migrate(address, dry_run=dry_run)
         return MigrationReport(before, before if dry_run else database.version(), steps)
     from .sqlite import schema as file
 

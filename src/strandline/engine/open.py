@@ -98,7 +98,7 @@ def without_password(url: str) -> str:
     if url.partition("://")[0] not in _POSTGRES:
         return url
     scheme, user, place, settings = _CREDENTIALS.fullmatch(url).groups()  # type: ignore[union-attr]
-    if "@" in place:  # the password has an @ or / that is not encoded
+    if "@" in place + (settings or ""):  # perhaps the password has an @ or / that is not encoded
         return f"{scheme}…"
     kept = [setting for setting in (settings or "").split("&") if setting and not _is_secret(setting)]
     return f"{scheme}{f'{user}@' if user else ''}{place}{'?' if kept else ''}{'&'.join(kept)}"
@@ -111,9 +111,12 @@ def _is_secret(setting: str) -> bool:
 def require_psycopg() -> None:
     """Say what to install if the driver is missing."""
     try:
-        import psycopg  # noqa: F401
+        from . import postgres  # noqa: F401
     except ImportError as error:
+        if (error.name or "").startswith("strandline"):
+            raise
+        reason = str(error).partition("\n")[0]
         raise MissingDependency(
-            f"PostgreSQL needs the psycopg driver, which cannot be loaded: {error}",
+            f"PostgreSQL needs the psycopg driver, which cannot be loaded: {reason}",
             hint="pip install 'strandline[postgres]'",
         ) from error

@@ -14,6 +14,7 @@ import typer
 import strandline
 from strandline import EventStore
 from strandline.engine.maintenance import CheckReport, check_log
+from strandline.engine.open import without_password
 
 from ..check import show_check
 from ..event_table import print_events
@@ -109,7 +110,7 @@ def _show_rest(target: str, course: str, report: CheckReport) -> None:
     _headline("strandline check")
     show_check(report)
     _headline("What to try next")
-    program, url = _program(), shlex.quote(target)
+    program, url = _program(), shlex.quote(without_password(target))
     for command in (
         f"{program} read {url} --tag course:{course}",
         f"{program} append {url} CourseDefined --fail-if-tag course:{course}",
@@ -126,7 +127,7 @@ def _program() -> str:
 
 def _fields(target: str, outcome: Outcome, sold: list[Course], report: CheckReport) -> dict[str, object]:
     return {
-        "path": target,
+        "path": without_password(target),
         "decisions": outcome.decided,
         "subscribed": outcome.subscribed,
         "conflicts": outcome.conflicts,

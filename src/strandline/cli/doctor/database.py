@@ -83,7 +83,7 @@ def writes_finding(settings: Settings) -> Finding:
     return judged(
         "writes",
         "none: default_transaction_read_only is on" if settings.is_read_only else "possible",
-        f'alter role "{settings.role}" set default_transaction_read_only = off',
+        f'as superuser: alter role "{settings.role}" set default_transaction_read_only = off',
         good=not settings.is_read_only,
         otherwise="warning",
     )

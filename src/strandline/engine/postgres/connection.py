@@ -46,7 +46,11 @@ class Connection:
         register(self._connection.adapters)
         self._cursor = self._connection.cursor(binary=True)
         # A pooler like pgbouncer gives each transaction another server process, so nothing may be kept there.
-        (self._process,) = self.rows(_OWN_PROCESS)
+        try:
+            (self._process,) = self.rows(_OWN_PROCESS)
+        except BaseException:
+            self.close()
+            raise
         self.is_direct = self._process[0] == self._connection.info.backend_pid
         if self.is_direct:
             self._connection.prepare_threshold = 0
@@ -102,8 +106,12 @@ class Connection:
 def _connect(address: Address) -> psycopg.Connection[tuple[Any, ...]]:
     try:
         return psycopg.connect(address.conninfo, autocommit=True, prepare_threshold=None)
-    except psycopg.ProgrammingError as error:
-        raise _bad_setting(_first_line(error), address) from error
+    except psycopg.Error as error:
+        # What is raised is new: this one has the connection, and shows the password to whoever prints it all.
+        failure = type(error)(str(error))
+    if isinstance(failure, psycopg.ProgrammingError):
+        raise _bad_setting(_first_line(failure), address)
+    raise failure
 
 
 class Pauses:
@@ -222,7 +230,9 @@ def _bad_setting(said: str, address: Address) -> StrandlineError:
 
 def _refused_connection(said: str, address: Address) -> StrandlineError | None:
     """What it means if libpq does not like what it was told, or a server answers but lets nobody in."""
-    if re.match(r"invalid .* value|invalid port|definition of service|syntax error in service file", said):
+    if re.search(
+        r"^definition of service|^syntax error in service|(^|failed: )invalid (.+ value|port)", said
+    ):
         return _bad_setting(said, address)
     if found := re.search(r'FATAL: +database "(.+)" does not exist', said):
         return NotFound(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 import psycopg
+from psycopg import errors as pg
 
 from ...errors import StrandlineError
 from .address import Address
@@ -88,14 +89,17 @@ class Listener:
             connection.close()
 
     def _listening(self) -> Connection | None:
-        """A connection that listens, None if there can be none now, or a pooler would not keep it for us."""
+        """A connection that listens, None if there can be none."""
         if self._connection is None and time.monotonic() >= self._not_before:
-            self._not_before = time.monotonic() + LISTEN_AGAIN_SECONDS
+            self._not_before = float("inf")
             connection = Connection(self._address)
-            if connection.is_direct:
-                connection.run(f"listen {self._address.identifier}")
-                self._connection = connection
-            else:
-                connection.close()
-                self._not_before = float("inf")
+            try:
+                if connection.is_direct:  # a pooler would not keep it for us
+                    connection.run(f"listen {self._address.identifier}")
+                    self._connection = connection
+            except pg.ReadOnlySqlTransaction:
+                pass  # a replica gets no news
+            finally:
+                if self._connection is None:
+                    connection.close()
         return self._connection
