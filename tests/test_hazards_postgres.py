@@ -216,7 +216,7 @@ def test_m6_handles_that_write_boundaries_crosswise_do_not_deadlock(
     assert violations(stores[0]) == []
 
 
-@pytest.mark.parametrize("setting", ["lock_timeout=100ms", "statement_timeout=100ms"])
+@pytest.mark.parametrize("setting", ["lock_timeout=1s", "statement_timeout=1s"])
 def test_r13_an_append_that_waits_too_long_for_its_lock_can_be_sent_again(
     postgres: Place, setting: str
 ) -> None:

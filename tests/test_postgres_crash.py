@@ -22,7 +22,7 @@ from strandline import (
 )
 from strandline.engine.maintenance import check_log
 from strandline.testing import violations
-from strandline.testing.conformance.kit import in_thread
+from strandline.testing.conformance.kit import PATIENCE_SECONDS, in_thread
 from strandline.testing.postgres import VERSIONS, PostgresServer
 
 CRASHES = 4
@@ -30,9 +30,9 @@ WRITERS = 4
 DOWN_SECONDS = 0.2
 
 
-@pytest.fixture(params=VERSIONS, ids=lambda version: f"postgres{version}")
+@pytest.fixture(scope="module", params=VERSIONS, ids=lambda version: f"postgres{version}")
 def server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
-    """A server of its own, for nobody else would like its crashes."""
+    """A server for these tests alone, for no other would like its crashes."""
     with PostgresServer.start(version=request.param) as server:
         yield server
 
@@ -82,6 +82,13 @@ def judge(store: EventStore, told: list[Told]) -> int:
     return acknowledged
 
 
+def await_head(store: EventStore, head: int) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while store.head() < head:
+        assert time.monotonic() < end, "nobody writes"
+        time.sleep(0.01)
+
+
 def test_a_server_that_crashes_again_and_again_keeps_what_it_acknowledged(server: PostgresServer) -> None:
     place, is_over = new_log(server.url()), threading.Event()
     with place.connect() as one, place.connect() as other:
@@ -90,9 +97,7 @@ def test_a_server_that_crashes_again_and_again_keeps_what_it_acknowledged(server
             for seed in range(WRITERS)
         ]
         for _ in range(CRASHES):
-            head = one.head()
-            while one.head() < head + 50:
-                time.sleep(0.01)
+            await_head(one, one.head() + 50)
             server.stop_immediately()
             time.sleep(DOWN_SECONDS)
             server.start_again()
@@ -148,7 +153,7 @@ def test_a_log_whose_maker_is_killed_is_made_by_the_next(server: PostgresServer)
         process: Any = victim.start_one()
         if number % 2:
             asked = f"select count(*) from pg_stat_activity where application_name = '{victim.name}'"
-            while server.run(asked) == ["0"]:
+            while server.run(asked) == ["0"] and process.poll() is None:
                 pass
         victim.end(process)
         victim.judge()
