@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from strandline.engine.postgres.server import Rights, Settings
 
 OLDEST_VERSION = 14
-TESTED_VERSIONS = range(16, 19)
+TESTED_VERSIONS = range(16, 19)  # the tests run on the first and the last of them
 WAITS_FOR_THE_DISK = ("on", "remote_apply")
 
 
@@ -38,13 +38,13 @@ def database_findings(url: str, log: str) -> Iterator[Finding]:
 
 
 def version_finding(version: int, where: str) -> Finding:
-    """Whether the server is new enough, and one of those that the tests run on."""
+    """Whether the server is new enough, and not newer than what is known to work."""
     tested = f"{TESTED_VERSIONS[0]} to {TESTED_VERSIONS[-1]}"
     state: State = "bad" if version < OLDEST_VERSION else "warning"
     return judged(
         "server",
         f"PostgreSQL {version} at {where}",
-        f"use PostgreSQL {tested}: they are tested",
+        f"use PostgreSQL {tested}",
         good=version in TESTED_VERSIONS,
         otherwise=state,
     )
