@@ -42,6 +42,15 @@ declare
     v_positions bigint[]; -- of the events; null where the request is refused
     v_appends bigint[];
     v_known bigint[];
+    v_after bigint;
+    v_from bigint; -- after this begins what is new for conditions about a moment ago
+    v_has_old boolean := false;
+    n_tag text[]; -- the tags of what is new, as far as items ask for them
+    n_position bigint[];
+    c_item int[]; -- the items to look up
+    c_tags text[];
+    c_types text[];
+    c_excluded text[];
     h_request int[]; -- what in the log matches a part: the first position
     h_part int[];
     h_position bigint[];
@@ -96,24 +105,56 @@ begin
             return;
         end if;
 
-        select array_agg(f.request), array_agg(f.part), array_agg(f.position) into h_request, h_part, h_position
-        from (
-            select i_request[s.item] as request, i_part[s.item] as part, min(hit.position) as position
-            from seeks_v1(i_tags, i_types, i_excluded) s
-            cross join lateral (
-                select p.position from posting p
-                where p.tag = s.tag and p.type = s.type and p.position > i_after[s.item]
-                    and (s.others is null or not exists (
-                        select from unnest(s.others) o (tag)
-                        where not exists (
-                            select from posting q where q.tag = o.tag and q.type = p.type and q.position = p.position
-                        )
-                    ))
-                order by p.position
-                limit 1
-            ) hit
-            group by 1, 2
-        ) f;
+        -- Most conditions are about positions a moment ago, and few events came since then. Reading those tells which
+        -- items can match at all, for much less than the look-ups of all items.
+        foreach v_after in array i_after loop
+            if v_after < v_head - 4 * cardinality(i_after) then
+                v_has_old := true;
+            else
+                v_from := least(v_from, v_after);
+            end if;
+        end loop;
+        if v_from < v_head then
+            select array_agg(r.tag), array_agg(r.position) into n_tag, n_position
+            from (
+                select e.position, unnest(
+                    array['', '$stream:' || e.stream, '$subject:' || e.subject] || string_to_array(e.tags, E'\n')
+                ) as tag
+                from event e where e.position > v_from
+            ) r
+            -- The test keeps the planner from turning the look-up in a hash table into a join.
+            where (r.tag in (select split_part(i.tags, E'\n', 1) from unnest(i_tags) i (tags))) is true;
+        end if;
+        if v_has_old or n_tag is not null then
+            select array_agg(i.item), array_agg(i.tags), array_agg(i.types), array_agg(i.excluded)
+            into c_item, c_tags, c_types, c_excluded
+            from unnest(i_after, i_tags, i_types, i_excluded) with ordinality i (after, tags, types, excluded, item)
+            where i.after < v_head - 4 * cardinality(i_after) or exists (
+                select from unnest(n_tag, n_position) n (tag, position)
+                where n.tag = split_part(i.tags, E'\n', 1) and n.position > i.after
+            );
+        end if;
+        if c_item is not null then
+            select array_agg(f.request), array_agg(f.part), array_agg(f.position) into h_request, h_part, h_position
+            from (
+                select i_request[c_item[s.item]] as request, i_part[c_item[s.item]] as part, min(hit.position) as position
+                from seeks_v1(c_tags, c_types, c_excluded) s
+                cross join lateral (
+                    select p.position from posting p
+                    where p.tag = s.tag and p.type = s.type and p.position > i_after[c_item[s.item]]
+                        and (s.others is null or not exists (
+                            select from unnest(s.others) o (tag)
+                            where not exists (
+                                select from posting q
+                                where q.tag = o.tag and q.type = p.type and q.position = p.position
+                            )
+                        ))
+                    order by p.position
+                    limit 1
+                ) hit
+                group by 1, 2
+            ) f;
+        end if;
     end if;
 
     -- The verdict. If nothing speaks against any of them, the events simply get the next positions.
