@@ -5,7 +5,6 @@ Like `test_hazards.py`, whose tests run on PostgreSQL too; the docstrings are th
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +13,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
+from gates import Gate
 from places import Place, new_log
 from racing import judge_race, race
 from strandline import (
@@ -23,7 +23,6 @@ from strandline import (
     EventStore,
     InvalidInput,
     Query,
-    QueryItem,
     Unavailable,
 )
 from strandline.testing import violations
@@ -37,23 +36,6 @@ from unrelated import unrelated_transaction
 def with_setting(place: Place, setting: str) -> Place:
     """The same log, in sessions that begin with a setting, as a role or a database may have it."""
     return Place(f"{place.url}?options={quote(f'-c {setting}')}", place.log)
-
-
-class Gate:
-    """A matcher that holds the append which it judges, and with it the lock of the log, until it is opened."""
-
-    def __init__(self) -> None:
-        self.is_reached = threading.Event()
-        self.is_open = threading.Event()
-
-    def __call__(self, found: Any) -> bool:
-        self.is_reached.set()
-        assert self.is_open.wait(30)
-        return False
-
-    @property
-    def condition(self) -> AppendCondition:
-        return AppendCondition(Query.of(QueryItem(types=["Opened"], where=self)))
 
 
 @pytest.fixture
@@ -158,7 +140,7 @@ def test_c11_an_append_that_waited_for_another_sees_what_that_one_wrote(
     """A holds the lock; B begins, and waits; A commits; B judges what it saw when it began."""
     one, other = stores
     for number in range(3):
-        gate, seat = Gate(), f"seat:{number}"
+        gate, seat = Gate("Opened"), f"seat:{number}"
         stale = other.read(Query.tag(seat)).condition
         winner = in_thread(lambda gate=gate, seat=seat: one.append(event("Taken", seat), gate.condition))  # type: ignore[misc]
         assert gate.is_reached.wait(30)
@@ -204,7 +186,7 @@ def test_m5_a_log_that_is_locked_leaves_the_others_free(postgres: Place) -> None
     """One global lock: a deposit to bob waits behind alice's (C4)."""
     with postgres.connect() as alpha, new_log(str(postgres.url)).connect() as beta:
         alpha.append(event("Opened"))
-        gate = Gate()
+        gate = Gate("Opened")
         held = in_thread(lambda: alpha.append(event("E"), gate.condition))
         assert gate.is_reached.wait(30)
         assert in_thread(lambda: beta.append(event("E")))().position == 1
@@ -241,7 +223,7 @@ def test_r13_an_append_that_waits_too_long_for_its_lock_can_be_sent_again(
     """A lock timeout is no conflict, and no acceptance."""
     with postgres.connect() as one, with_setting(postgres, setting).connect() as other:
         one.append(event("Opened"))
-        sent, gate = event("E"), Gate()
+        sent, gate = event("E"), Gate("Opened")
         held = in_thread(lambda: one.append(event("E"), gate.condition))
         assert gate.is_reached.wait(30)
         with pytest.raises(Unavailable) as caught:

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from gates import Gate
 from places import Place, new_log
 from proxies import FaultyProxy, PoolingProxy
-from racing import judge_race, race
+from racing import TAGS, judge_race, race
 from strandline import (
     AppendCondition,
     AppendConditionFailed,
@@ -158,6 +159,23 @@ def test_what_another_process_wrote_is_never_taken_for_the_first_try(
         assert not store.exists(Query.tag("mine"))
 
 
+def test_an_append_that_is_cut_off_while_it_waits_for_its_turn_is_written_once(
+    store: EventStore, proxy: FaultyProxy, direct: Place
+) -> None:
+    with direct.connect() as other:
+        gate = Gate("First")
+        held = in_thread(lambda: other.append(event("x"), gate.condition))
+        assert gate.is_reached.wait(30)
+        waiting = in_thread(lambda: store.append(event("lost:1")))
+        for _ in range(3):
+            time.sleep(0.1)
+            proxy.cut()
+        gate.is_open.set()
+        assert held().position == 2
+        assert waiting() == AppendResult(3, 3, 1)
+        assert other.head() == 3
+
+
 QUESTIONS: list[Callable[[EventStore], Any]] = [
     lambda store: store.head(),
     lambda store: [found.position for found in store.read(Query.tag("first"))],
@@ -290,11 +308,16 @@ def test_an_async_subscription_goes_on_when_its_connections_are_cut(
 def race_with_cuts(place: Place, proxy: FaultyProxy, direct: Place) -> None:
     is_over = threading.Event()
     rng = random.Random(1)
+    faults: list[Callable[[], None]] = [
+        proxy.cut,
+        lambda: proxy.lose_request(rng.choice(TAGS)),
+        lambda: proxy.lose_answer(rng.choice(TAGS), later=rng.randrange(4)),
+    ]
 
     def cut() -> int:
         cuts = 0
-        while not is_over.wait(0.1 + rng.random() * 0.2):
-            proxy.cut()
+        while not is_over.wait(0.05 + rng.random() * 0.2):
+            rng.choice(faults)()
             cuts += 1
         return cuts
 

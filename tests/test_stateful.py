@@ -27,6 +27,7 @@ from hypothesis.stateful import (
 )
 
 import strandline
+import strandline.engine.postgres.search
 import strandline.engine.sqlite.names
 import strandline.engine.sqlite.pending
 import strandline.engine.sqlite.recent
@@ -282,6 +283,9 @@ def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite.pending, "SETTLE_AT_LEAST", 3)
     monkeypatch.setattr(sqlite.pending, "PACE", 1)
     monkeypatch.setattr(sqlite.names, "MAX_KEPT", 5)
+    postgres = strandline.engine.postgres
+    monkeypatch.setattr(postgres.search, "CANDIDATES", 2)
+    monkeypatch.setattr(postgres.search, "COUNTED", 3)
 
 
 def examples(count: int) -> settings:
