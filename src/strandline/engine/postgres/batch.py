@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from psycopg.types.numeric import Int8
-
 from ...append import AppendCondition, AppendRequest, AppendResult
 from ...event import Event, encode_metadata, join_tags
 from ...names import index_tags
 from ...query import Query, QueryItem
 from ..rules import record_status
-from .arrays import BigintArray, BytesArray, IntArray, TextArray
+from .binary import Value, bigint, bigint_array, boolean, bytes_array, int_array, text_array, uuid_array
 from .items import Items, is_plain
 
 UNLESS_EXISTS = 0  # its part number; the parts of the condition follow
@@ -64,28 +62,28 @@ class Batch:
             for tag in index_tags(event.tags, event.stream, event.subject):
                 self._by_tag.setdefault(tag, []).append(len(self._events))
 
-    def parameters(self, refused: int, now: int | None) -> tuple[object, ...]:
+    def parameters(self, refused: int, now: int | None) -> tuple[Value, ...]:
         """What to call `append_v1` with."""
         events = self._events
         return (
-            Int8(refused),
-            None if now is None else Int8(now),
-            IntArray(self._e_request),
-            IntArray(self._e_span),
-            BytesArray([event.raw_id for event in events]),
-            TextArray([event.type for event in events]),
-            TextArray(self._e_tags),
-            TextArray([event.stream for event in events]),
-            TextArray([event.subject for event in events]),
-            BytesArray(self._e_metadata),
-            TextArray(self._e_condition),
-            BytesArray([event.data for event in events]),
-            Int8(self._newest_after),
-            self._has_rivals,
-            IntArray(self._i_request),
-            IntArray(self._i_part),
-            BigintArray(self._i_after),
-            TextArray(self._i_rivals),
+            bigint(refused),
+            bigint(now),
+            int_array(self._e_request),
+            int_array(self._e_span),
+            uuid_array([event.raw_id for event in events]),
+            text_array([event.type for event in events]),
+            text_array(self._e_tags),
+            text_array([event.stream for event in events]),
+            text_array([event.subject for event in events]),
+            bytes_array(self._e_metadata),
+            text_array(self._e_condition),
+            bytes_array([event.data for event in events]),
+            bigint(self._newest_after),
+            boolean(self._has_rivals),
+            int_array(self._i_request),
+            int_array(self._i_part),
+            bigint_array(self._i_after),
+            text_array(self._i_rivals),
             *self._items.parameters(),
         )
 

@@ -14,7 +14,7 @@
 -- means: the caller must judge that, in a transaction in which it has called this function before.
 create function append_v1(
     p_refused bigint, p_now bigint,
-    e_request int[], e_span int[], e_id bytea[], e_type text[], e_tags text[], e_stream text[], e_subject text[],
+    e_request int[], e_span int[], e_id uuid[], e_type text[], e_tags text[], e_stream text[], e_subject text[],
     e_metadata bytea[], e_condition text[], e_data bytea[],
     i_newest_after bigint, i_has_rivals boolean, i_request int[], i_part int[], i_after bigint[], i_rivals text[], i_tags text[], i_types text[], i_excluded text[]
 )
@@ -84,7 +84,7 @@ begin
     -- Event ids.
     for v_row in
         select n.request, min(e.position) as position
-        from unnest(e_request, e_id) n (request, id) join event e on e.id = encode(n.id, 'hex')::uuid
+        from unnest(e_request, e_id) n (request, id) join event e on e.id = n.id
         group by n.request
     loop
         v_known[v_row.request] := v_row.position;
@@ -224,7 +224,7 @@ begin
     insert into event (position, recorded_at, append, span, id, type, tags, stream, subject, metadata, condition, data)
     select case when v_is_plain then v_head + n.ordinal else n.position end, v_recorded_at,
         case when v_is_plain then v_append + n.request else n.append end,
-        nullif(n.span, 1), encode(n.id, 'hex')::uuid, n.type, n.tags, n.stream, n.subject, n.metadata, n.condition, n.data
+        nullif(n.span, 1), n.id, n.type, n.tags, n.stream, n.subject, n.metadata, n.condition, n.data
     from unnest(
         v_positions, v_appends,
         e_request, e_span, e_id, e_type, e_tags, e_stream, e_subject, e_metadata, e_condition, e_data
