@@ -1,6 +1,10 @@
-"""A history with everything that a check looks at."""
+"""A history with everything that a check looks at, and one that never stands still."""
 
 from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
 
 from strandline import AppendCondition, Event, EventStore, Query, QueryItem
 
@@ -17,3 +21,24 @@ def write_history(store: EventStore) -> None:
     filtered = Query.of(QueryItem(where={"n": 77}))
     store.append([Event("Taken", {"n": 20}), Event("Taken", {"n": 21})], AppendCondition(filtered))
     store.retag(Query.tag("seat:5"), add=["vip"])
+
+
+@contextlib.contextmanager
+def retagging(store: EventStore) -> Iterator[None]:
+    """Retags event 3 of that history again and again, and decides by its new tag, as long as the block runs."""
+    is_done = threading.Event()
+
+    def retag() -> None:
+        number = 0
+        while not is_done.is_set():
+            number += 1
+            store.retag([3], replace={"seat": [str(number)]})
+            store.append(Event("Other", {}), store.read(Query.tag(f"seat:{number}")).condition)
+
+    writer = threading.Thread(target=retag)
+    writer.start()
+    try:
+        yield
+    finally:
+        is_done.set()
+        writer.join()

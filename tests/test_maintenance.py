@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 import strandline
-from history import write_history
+from history import retagging, write_history
 from strandline import AppendCondition, Event, InvalidInput, NotFound, Query, SchemaMismatch
 from strandline.engine.maintenance import backup_log, check_log, migrate_log
 from strandline.engine.sqlite import schema
@@ -106,24 +106,9 @@ def test_a_damaged_file_is_reported_and_not_raised(path: Path) -> None:
 
 
 def test_a_check_beside_a_process_that_retags_finds_nothing_that_is_not_there(path: Path) -> None:
-    is_done = threading.Event()
-    with strandline.connect(path) as store:
-
-        def retag() -> None:
-            number = 0
-            while not is_done.is_set():
-                number += 1
-                store.retag([3], replace={"seat": [str(number)]})
-                store.append(Event("Other", {}), store.read(Query.tag(f"seat:{number}")).condition)
-
-        writer = threading.Thread(target=retag)
-        writer.start()
-        try:
-            for _ in range(15):
-                assert kinds(path) == set()
-        finally:
-            is_done.set()
-            writer.join()
+    with strandline.connect(path) as store, retagging(store):
+        for _ in range(15):
+            assert kinds(path) == set()
 
 
 def test_a_file_that_is_refused_gets_no_company(tmp_path: Path) -> None:

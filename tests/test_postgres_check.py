@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 
 import psycopg
 import pytest
 
-from history import write_history
+from history import retagging, write_history
 from places import POSTGRES, Place, PostgresUrl, new_log
 from racing import race
 from strandline import AppendCondition, CorruptLog, Event, NotFound, Query, QueryItem
@@ -148,25 +147,11 @@ def test_conditions_are_judged_with_the_tags_as_of_then(postgres: Place) -> None
 
 
 def test_a_check_beside_a_store_that_retags_finds_nothing_that_is_not_there(postgres: Place) -> None:
-    is_done = threading.Event()
     with postgres.connect() as store:
         write_history(store)
-
-        def retag() -> None:
-            number = 0
-            while not is_done.is_set():
-                number += 1
-                store.retag([3], replace={"seat": [str(number)]})
-                store.append(Event("Other", {}), store.read(Query.tag(f"seat:{number}")).condition)
-
-        writer = threading.Thread(target=retag)
-        writer.start()
-        try:
+        with retagging(store):
             for _ in range(5):
                 assert kinds(postgres) == set()
-        finally:
-            is_done.set()
-            writer.join()
 
 
 def test_check_and_oracle_agree_on_what_a_race_left(postgres: Place) -> None:

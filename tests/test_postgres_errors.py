@@ -92,6 +92,7 @@ BAD_URLS = {
     "a bad number": f"postgresql://app:{SECRET}@127.0.0.1/db?keepalives_idle=long",
     "a service that nobody defined": f"postgresql://app:{SECRET}@/db?service=nowhere",
     "one slash": f"postgresql:/app:{SECRET}@127.0.0.1/db",
+    "no colon": f"postgresql//app:{SECRET}@127.0.0.1/db",
     "no slash": f"postgres:app:{SECRET}@127.0.0.1/db",
     "another driver's": f"postgresql+psycopg://app:{SECRET}@127.0.0.1/db",
     "upper case": f"POSTGRESQL://app:{SECRET}@127.0.0.1/db",
@@ -135,6 +136,16 @@ def test_a_server_that_cannot_be_reached_is_unavailable_at_once(url: str) -> Non
         assert "check that the server runs" in error.hint
         assert "\n" not in str(error) + error.hint
         assert PART not in told(error)
+
+
+def test_a_backup_is_a_file(tmp_path: Path) -> None:
+    strandline.connect(tmp_path / "school.db").close()
+    for target in ("memory:", f"postgresql://app:{SECRET}@127.0.0.1/db"):
+        error = refusal(backup_log, tmp_path / "school.db", target)
+        assert isinstance(error, InvalidInput)
+        assert PART not in told(error)
+    backup_log(tmp_path / "school.db", f"sqlite:///{tmp_path}/copy.db")
+    assert check_log(tmp_path / "copy.db").problems == []
 
 
 def test_the_drivers_own_log_does_not_tell_the_password(caplog: pytest.LogCaptureFixture) -> None:

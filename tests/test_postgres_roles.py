@@ -28,6 +28,9 @@ from strandline import (
     connect_async,
 )
 from strandline.engine.maintenance import check_log, migrate_log, schema_script
+from strandline.engine.postgres.address import Address
+from strandline.engine.postgres.batch import Batch
+from strandline.engine.postgres.connection import Connection
 from strandline.testing import violations
 from strandline.testing.postgres import VERSIONS, PostgresServer
 
@@ -315,7 +318,9 @@ def test_grants_take_away_what_default_privileges_gave(database: Database) -> No
         use_all_of(store)
 
 
-@pytest.mark.parametrize("role", ['we"ird', "two words", "x; drop schema y; --", "Ünï", "{schema}", "a'b"])
+@pytest.mark.parametrize(
+    "role", ['we"ird', "two words", "x; drop schema y; --", "Ünï", "{schema}", "{role}", "a'b''c", "$$"]
+)
 def test_role_names_are_quoted(database: Database, role: str) -> None:
     server = database.server
     quoted = '"' + role.replace('"', '""') + '"'
@@ -348,6 +353,26 @@ def test_a_script_that_runs_twice_changes_nothing(database: Database) -> None:
             database.run_as("owner", schema_script(log=log))
         database.run_as("owner", schema_script(log=log, grant=[f"{database.name}_app"]))
         assert (store.stats().log, store.append(Event("A", {})).position) == (uuid, 2)
+
+
+def test_an_owner_cannot_take_the_rights_away_that_the_function_writes_with(database: Database) -> None:
+    log = database.new_log("app")
+    with pytest.raises(psycopg.errors.RaiseException, match="owns the log"):
+        database.run_as("owner", schema_script(log=log, grant=[f"{database.name}_owner"]))
+    with strandline.connect(database.url("app"), log=log) as store:
+        assert store.append(Event("A", {})).position == 1
+
+
+def test_what_a_forged_call_of_the_function_writes_is_found_by_check(database: Database) -> None:
+    """It trusts its caller with what it writes, as it must; whoever calls it past our code can write nonsense."""
+    log = database.new_log("app")
+    address = Address(database.url("app"), log)
+    forged = Batch(record_conditions=True)
+    forged.add_events([Event("A", {}), Event("A", {})], None)
+    with contextlib.closing(Connection(address)) as connection:
+        forged._e_span[0] = 7
+        connection.rows(address.sql("call_append"), forged.parameters(0, None))
+    assert {problem.kind for problem in check_log(database.url("app"), log=log).problems} == {"append"}
 
 
 def test_a_log_that_nobody_made_needs_the_right_to_make_it(database: Database) -> None:

@@ -127,7 +127,15 @@ def test_what_cannot_be_reached_is_one_line_with_a_hint_and_without_password(cli
 
 def test_a_password_is_not_repeated_by_what_complains_about_the_command_line(cli, process, database):
     url = f"postgresql://app:{SECRET}@127.0.0.1:{UNUSED}/db"
-    for arguments in (["head", url, url], ["read", "--tag", url, url, url], [url], ["head", "--nosuch", url]):
+    for arguments in (
+        ["head", url, url],
+        ["read", "--tag", url, url, url],
+        [url],
+        ["head", "--nosuch", url],
+        ["append", "copy.db", "--ndjson", url],
+        ["append", "copy.db", "A", f"@{url}"],
+        ["backup", "copy.db", url],
+    ):
         done = cli(*arguments)
         assert (done.code, PART in done.out + done.err) == (2, False)
     ran = process("append", str(database.url).replace("@", f":{SECRET}@"), "A", "--log", f"{database.log}-x")

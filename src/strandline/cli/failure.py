@@ -19,7 +19,7 @@ REFUSED = 1
 USAGE = 2
 INTERRUPTED = 130
 
-_POSTGRES_URL = re.compile(r"postgres(?:ql)?://[^\s'\")]+")
+_POSTGRES_URL = re.compile(r"postgres(?:ql)?:/[^\s'\")]+")
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,16 +56,21 @@ def _failure(error: Exception) -> Failure:
         return _described(error, None)
     if isinstance(error, typer.TyperException):
         return Failure("usage", _repeatable(error.format_message()), _usage_hint(error), "no")
-    return Failure("os_error", visible(_os_message(error)), "", "no")
+    return Failure("os_error", _repeatable(_os_message(error)), "", "no")
 
 
 def _described(error: StrandlineError, conflict: int | None) -> Failure:
-    return Failure(error.code, visible(str(error)), visible(error.hint), error.retry, conflict)
+    return Failure(error.code, _repeatable(str(error)), _repeatable(error.hint), error.retry, conflict)
 
 
 def _repeatable(words: str) -> str:
-    """What may be shown of the words of a command line, which may hold a password."""
-    return visible(_POSTGRES_URL.sub(lambda found: without_password(found[0]), words))
+    """What may be shown of words that may come from the command line, where a password may be."""
+    return visible(_POSTGRES_URL.sub(_without_password, words))
+
+
+def _without_password(found: re.Match[str]) -> str:
+    # As a file's name it has lost a slash, and nobody can tell its parts.
+    return without_password(found[0]) if "://" in found[0] else "postgresql:…"
 
 
 def _print_line(label: str, style: str, message: str, *, is_command: bool = False) -> None:

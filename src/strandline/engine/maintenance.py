@@ -56,9 +56,15 @@ def backup_log(
             "a log in PostgreSQL is backed up by PostgreSQL's own tools",
             hint=f"run: {_dump_command(place, target, log)}",
         )
+    copy = place_of(target)
+    if copy.engine != "sqlite":
+        raise InvalidInput(
+            "a backup is a file",
+            hint="name one; strandline read URL | strandline append OTHER --ndjson - copies the events elsewhere",
+        )
     from .sqlite.backup import backup
 
-    return backup(place.address, os.fspath(target), progress)
+    return backup(place.address, copy.address, progress)
 
 
 def migrate_log(

@@ -22,7 +22,7 @@ _SECRETS = {"password", "sslpassword", "oauth_client_secret", "scram_client_key"
 _CREDENTIALS = re.compile(r"(\w+://)(?:([^:@/]*)(?::[^@/]*)?@)?([^?]*)(?:\?(.*))?", re.DOTALL)
 # What is no file's name, but may hold a password that no message may repeat.
 _ALMOST_POSTGRES = re.compile(
-    r"\s*(postgres(ql)?:(?!//)|(host|hostaddr|port|dbname|user|password|service)\s*=)", re.IGNORECASE
+    r"\s*(postgres(ql)?(:(?!//)|//)|(host|hostaddr|port|dbname|user|password|service)\s*=)", re.IGNORECASE
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from psycopg import errors as pg
 
 from ...errors import CorruptLog, Forbidden, InvalidInput, NotFound, SchemaMismatch
@@ -137,7 +139,10 @@ def ddl(address: Log, found: int = 0) -> str:
 
 def grants(address: Log, role: str) -> str:
     """What lets a role use the log."""
-    return address.sql("grants").replace("{role}", quoted(role))
+    name = quoted(role)
+    inside_literal = name.replace("'", "''''")
+    words = {"name": address.schema, "role": name, "role_text": f"''{inside_literal}''"}
+    return re.sub(r"\{(name|role|role_text)\}", lambda found: words[found[1]], address.sql("grants"))
 
 
 def migrate(address: Address, *, dry_run: bool) -> tuple[int, list[str]]:

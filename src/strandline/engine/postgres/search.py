@@ -52,6 +52,11 @@ class Search:
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
         """See `Engine.read_page`."""
+        page = self._candidates(query, span, size)
+        return page if is_plain(query) else Page(list(_filtered(query, page.events)), page.head, page.rest)
+
+    def _candidates(self, query: Query, span: Span, size: int) -> Page:
+        """A page of events that match, `where` aside."""
         page = bigint(span.after), bigint(span.until), bigint(size), boolean(span.backwards)
         rows = iter(self._call(self._sql.read, (*page, *query_parameters(query))))
         head = next(rows)[0]
@@ -60,7 +65,7 @@ class Search:
         rest = None
         if len(candidates) >= size:
             rest = Span(span.after, last, span.backwards).rest(candidates[-1].position)
-        return Page(_filtered(query, candidates), last, rest)
+        return Page(candidates, last, rest)
 
     def first(self, query: Query, after: int) -> SequencedEvent | None:
         """The first matching event after a position."""
@@ -73,8 +78,8 @@ class Search:
 
     def _matching(self, query: Query, span: Span | None, size: int) -> Iterator[SequencedEvent]:
         while span is not None:
-            page = self.read_page(query, span, size)
-            yield from page.events
+            page = self._candidates(query, span, size)
+            yield from _filtered(query, page.events)
             span = page.rest
 
     def count(self, query: Query) -> int:
@@ -137,8 +142,9 @@ def event_in(row: Sequence[Any], start: int) -> SequencedEvent:
     return SequencedEvent(*islice(row, start, start + 9))
 
 
-def _filtered(query: Query, candidates: list[SequencedEvent]) -> list[SequencedEvent]:
-    return candidates if is_plain(query) else [event for event in candidates if query.matches(event)]
+def _filtered(query: Query, candidates: list[SequencedEvent]) -> Iterable[SequencedEvent]:
+    """Those that `where` does not rule out, asked one by one: who takes the first asks for no other."""
+    return candidates if is_plain(query) else filter(query.matches, candidates)
 
 
 _WITHOUT_CONDITION: dict[str | None, Status] = {

@@ -110,6 +110,9 @@ class FileLock:
     def __exit__(self, *_: object) -> None:
         self.release()
 
+    def __del__(self) -> None:
+        self.close()
+
     def close(self) -> None:
         """Close the lock file. A forked process that does so leaves the lock to its parent."""
         if self._file is not None:

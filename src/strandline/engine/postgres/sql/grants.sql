@@ -1,4 +1,10 @@
 -- What an application needs, and nothing else, whatever it had before: it reads, and it writes through one function.
+-- An owner must keep its rights, because the function writes with them.
+do 'begin
+    if exists (select from pg_namespace where nspname = ''{name}'' and nspowner = to_regrole({role_text})) then
+        raise exception ''this role owns the log, and may use it without a grant'';
+    end if;
+end';
 revoke all on schema {schema} from {role};
 revoke all on all tables in schema {schema} from {role};
 revoke all on all functions in schema {schema} from {role};
