@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from ...append import AppendCondition, AppendRequest, AppendResult
 from ...event import Event, encode_metadata, join_tags
@@ -11,6 +12,8 @@ from ...query import Query, QueryItem
 from ..rules import record_status
 from .binary import Value, bigint, bigint_array, boolean, bytes_array, int_array, text_array, uuid_array
 from .items import Items, is_plain
+
+T = TypeVar("T")
 
 UNLESS_EXISTS = 0  # its part number; the parts of the condition follow
 
@@ -73,17 +76,17 @@ class Batch:
             uuid_array([event.raw_id for event in events]),
             text_array([event.type for event in events]),
             text_array(self._e_tags),
-            text_array([event.stream for event in events]),
-            text_array([event.subject for event in events]),
-            bytes_array(self._e_metadata),
-            text_array(self._e_condition),
+            text_array(_unless_all_null([event.stream for event in events])),
+            text_array(_unless_all_null([event.subject for event in events])),
+            bytes_array(_unless_all_null(self._e_metadata)),
+            text_array(_unless_all_null(self._e_condition)),
             bytes_array([event.data for event in events]),
             bigint(self._newest_after),
             boolean(self._has_rivals),
             int_array(self._i_request),
             int_array(self._i_part),
             bigint_array(self._i_after),
-            text_array(self._i_rivals),
+            text_array(self._i_rivals if self._has_rivals else None),
             *self._items.parameters(),
         )
 
@@ -127,6 +130,11 @@ class Batch:
         if guard is None:
             return None
         return guard.to_json() if status == "recorded" else status
+
+
+def _unless_all_null(values: list[T | None]) -> list[T | None] | None:
+    """Nothing instead of nothing but nulls; the function takes it for as many nulls as it needs."""
+    return values if any(value is not None for value in values) else None
 
 
 def database_can_judge(request: AppendRequest) -> bool:

@@ -33,6 +33,7 @@ declare
     v_recorded_at bigint := 0;
     v_append bigint := 0;
     v_retag bigint := 0;
+    v_has_known boolean := false;
     v_is_plain boolean;
     v_next bigint;
     v_request int := 0;
@@ -72,23 +73,25 @@ begin
     perform from log for update;
     select e.position, e.recorded_at, e.append, coalesce((
         select p.position from posting p where p.tag = '' and p.type = '$retagged' order by p.position desc limit 1
-    ), 0)
-    into v_head, v_recorded_at, v_append, v_retag
+    ), 0), exists (select from event k where k.id = any (e_id))
+    into v_head, v_recorded_at, v_append, v_retag, v_has_known
     from event e order by e.position desc limit 1;
     if not found then
-        v_head := 0; v_recorded_at := 0; v_append := 0; v_retag := 0;
+        v_head := 0; v_recorded_at := 0; v_append := 0; v_retag := 0; v_has_known := false;
     end if;
     verdict := 'head'; head := v_head; request := 0;
     v_recorded_at := greatest(coalesce(p_now, (extract(epoch from clock_timestamp()) * 1000000)::bigint), v_recorded_at);
 
     -- Event ids.
-    for v_row in
-        select n.request, min(e.position) as position
-        from unnest(e_request, e_id) n (request, id) join event e on e.id = n.id
-        group by n.request
-    loop
-        v_known[v_row.request] := v_row.position;
-    end loop;
+    if v_has_known then
+        for v_row in
+            select n.request, min(e.position) as position
+            from unnest(e_request, e_id) n (request, id) join event e on e.id = n.id
+            group by n.request
+        loop
+            v_known[v_row.request] := v_row.position;
+        end loop;
+    end if;
 
     -- Conditions, against the log as it was before this batch.
     if cardinality(i_request) > 0 then
@@ -234,14 +237,14 @@ begin
     where v_is_plain or n.position is not null;
 
     insert into posting (tag, type, position)
-    select t.tag, n.type, case when v_is_plain then v_head + n.ordinal else n.position end
+    select
+        unnest(
+            array_remove(array['', '$stream:' || n.stream, '$subject:' || n.subject], null)
+            || string_to_array(n.tags, E'\n')
+        ),
+        n.type, case when v_is_plain then v_head + n.ordinal else n.position end
     from unnest(v_positions, e_type, e_tags, e_stream, e_subject) with ordinality
         n (position, type, tags, stream, subject, ordinal)
-    cross join lateral (
-        select '' union all select unnest(string_to_array(n.tags, E'\n'))
-        union all select '$stream:' || n.stream where n.stream is not null
-        union all select '$subject:' || n.subject where n.subject is not null
-    ) t (tag)
     where v_is_plain or n.position is not null;
 
     if '$retagged' = any (e_type) then
