@@ -31,7 +31,7 @@ def connection(address: Address) -> Iterator[Connection]:
 def call(connection: Connection, address: Address) -> None:
     batch = Batch(record_conditions=True)
     batch.add_events([Event("Called", {})], None)
-    connection.rows(address.sql("call_append"), batch.parameters(0, None))
+    connection.call(address.sql("call_append"), batch.parameters(0, None))
 
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])

@@ -371,7 +371,7 @@ def test_what_a_forged_call_of_the_function_writes_is_found_by_check(database: D
     forged.add_events([Event("A", {}), Event("A", {})], None)
     with contextlib.closing(Connection(address)) as connection:
         forged._e_span[0] = 7
-        connection.rows(address.sql("call_append"), forged.parameters(0, None))
+        connection.call(address.sql("call_append"), forged.parameters(0, None))
     assert {problem.kind for problem in check_log(database.url("app"), log=log).problems} == {"append"}
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
-from psycopg.types.numeric import Int8
+from typing import TypeVar
 
 from ...append import AppendCondition, AppendRequest, AppendResult
 from ...event import Event, encode_metadata, join_tags
 from ...names import index_tags
 from ...query import Query, QueryItem
 from ..rules import record_status
-from .arrays import BigintArray, BytesArray, IntArray, TextArray
+from .binary import Value, bigint, bigint_array, boolean, bytes_array, int_array, text_array, uuid_array
 from .items import Items, is_plain
+
+T = TypeVar("T")
 
 UNLESS_EXISTS = 0  # its part number; the parts of the condition follow
 
@@ -64,28 +65,28 @@ class Batch:
             for tag in index_tags(event.tags, event.stream, event.subject):
                 self._by_tag.setdefault(tag, []).append(len(self._events))
 
-    def parameters(self, refused: int, now: int | None) -> tuple[object, ...]:
+    def parameters(self, refused: int, now: int | None) -> tuple[Value, ...]:
         """What to call `append_v1` with."""
         events = self._events
         return (
-            Int8(refused),
-            None if now is None else Int8(now),
-            IntArray(self._e_request),
-            IntArray(self._e_span),
-            BytesArray([event.raw_id for event in events]),
-            TextArray([event.type for event in events]),
-            TextArray(self._e_tags),
-            TextArray([event.stream for event in events]),
-            TextArray([event.subject for event in events]),
-            BytesArray(self._e_metadata),
-            TextArray(self._e_condition),
-            BytesArray([event.data for event in events]),
-            Int8(self._newest_after),
-            self._has_rivals,
-            IntArray(self._i_request),
-            IntArray(self._i_part),
-            BigintArray(self._i_after),
-            TextArray(self._i_rivals),
+            bigint(refused),
+            bigint(now),
+            int_array(self._e_request),
+            int_array(self._e_span),
+            uuid_array([event.raw_id for event in events]),
+            text_array([event.type for event in events]),
+            text_array(self._e_tags),
+            text_array(_unless_all_null([event.stream for event in events])),
+            text_array(_unless_all_null([event.subject for event in events])),
+            bytes_array(_unless_all_null(self._e_metadata)),
+            text_array(_unless_all_null(self._e_condition)),
+            bytes_array([event.data for event in events]),
+            bigint(self._newest_after),
+            boolean(self._has_rivals),
+            int_array(self._i_request),
+            int_array(self._i_part),
+            bigint_array(self._i_after),
+            text_array(self._i_rivals if self._has_rivals else None),
             *self._items.parameters(),
         )
 
@@ -129,6 +130,11 @@ class Batch:
         if guard is None:
             return None
         return guard.to_json() if status == "recorded" else status
+
+
+def _unless_all_null(values: list[T | None]) -> list[T | None] | None:
+    """Nothing instead of nothing but nulls; the function takes it for as many nulls as it needs."""
+    return values if any(value is not None for value in values) else None
 
 
 def database_can_judge(request: AppendRequest) -> bool:

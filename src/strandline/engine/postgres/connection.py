@@ -8,11 +8,15 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import count
 from typing import Any
 
 import psycopg
 from psycopg import errors as pg
-from psycopg.pq import TransactionStatus
+from psycopg.adapt import Transformer
+from psycopg.generators import execute
+from psycopg.pq import ExecStatus, Format, TransactionStatus
+from psycopg.pq.abc import PGresult
 
 from ...errors import (
     CorruptLog,
@@ -26,7 +30,7 @@ from ...errors import (
 )
 from ..statements import load
 from .address import Address
-from .arrays import register
+from .binary import Value
 
 # How long a lost connection is tried again before the caller is told.
 RECONNECT_SECONDS = 5.0
@@ -34,6 +38,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 _OWN_PROCESS = load(__package__, "own_process")
 _END_PROCESS = load(__package__, "end_process")
+
+_BINARY = Format.BINARY
 
 Parameters = Sequence[Any] | dict[str, Any]
 
@@ -43,21 +49,49 @@ class Connection:
 
     def __init__(self, address: Address) -> None:
         self._connection = _connect(address)
-        register(self._connection.adapters)
         self._cursor = self._connection.cursor(binary=True)
-        # A pooler like pgbouncer gives each transaction another server process, so nothing may be kept there.
+        self._loading = Transformer(self._connection)
+        self._prepared: dict[str, bytes] = {}
+        self._numbers = count()
+        # A pooler like pgbouncer gives each transaction another server process, so nothing may be kept there. Elsewhere
+        # `call` prepares; psycopg must not, for it would deallocate everything now and then.
         try:
             (self._process,) = self.rows(_OWN_PROCESS)
         except BaseException:
             self.close()
             raise
         self.is_direct = self._process[0] == self._connection.info.backend_pid
-        if self.is_direct:
-            self._connection.prepare_threshold = 0
 
     def rows(self, statement: str, parameters: Parameters | None = None) -> list[tuple[Any, ...]]:
         """All rows that a statement gives."""
         return self._cursor.execute(statement, parameters).fetchall()
+
+    def call(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
+        """Like `rows`, for what is called all the time: `$1`, `$2` … stand for the values."""
+        data, formats = [value.data for value in values], [_BINARY] * len(values)
+        with self._connection.lock:
+            if self.is_direct:
+                name = self._prepared.get(statement) or self._prepare(statement, values)
+                self._connection.pgconn.send_query_prepared(name, data, formats, _BINARY)
+            else:
+                types = [value.type for value in values]
+                self._connection.pgconn.send_query_params(statement.encode(), data, types, formats, _BINARY)
+            result = self._result(ExecStatus.TUPLES_OK)
+            self._loading.set_pgresult(result)
+            return self._loading.load_rows(0, result.ntuples, tuple)
+
+    def _prepare(self, statement: str, values: Sequence[Value]) -> bytes:
+        name = f"strandline_{next(self._numbers)}".encode()
+        self._connection.pgconn.send_prepare(name, statement.encode(), [value.type for value in values])
+        self._result(ExecStatus.COMMAND_OK)
+        self._prepared[statement] = name
+        return name
+
+    def _result(self, expected: ExecStatus) -> PGresult:
+        result: PGresult = self._connection.wait(execute(self._connection.pgconn))[-1]
+        if result.status != expected:
+            raise pg.error_from_result(result, encoding=self._connection.info.encoding)
+        return result
 
     def run(self, statement: str) -> None:
         """Run statements that give nothing back."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ...event import join_tags
 from ...query import Query, QueryItem
-from .arrays import TextArray
+from .binary import Value, text_array
 
 
 class Items:
@@ -24,9 +24,9 @@ class Items:
         # Nothing asked means everything, the store's own events included; anything else leaves those out.
         self.excluded.append(None if item.is_all else join_tags(item.exclude_types))
 
-    def parameters(self) -> tuple[TextArray, TextArray, TextArray]:
+    def parameters(self) -> tuple[Value, Value, Value]:
         """The three arrays."""
-        return TextArray(self.tags), TextArray(self.types), TextArray(self.excluded)
+        return text_array(self.tags), text_array(self.types), text_array(self.excluded)
 
     @classmethod
     def of(cls, items: Iterable[QueryItem]) -> Items:
@@ -37,10 +37,10 @@ class Items:
         return made
 
 
-def query_parameters(query: Query) -> tuple[object, object, object]:
+def query_parameters(query: Query) -> tuple[Value, Value, Value]:
     """The query as `read_v1` and `count_v1` take it; nothing if every event matches."""
     if query.is_all:
-        return None, None, None
+        return text_array(None), text_array(None), text_array(None)
     return Items.of(query.items).parameters()
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, starmap
 from typing import Any
-from uuid import UUID
-
-from psycopg.types.numeric import Int8
 
 from ...append import AppendCondition, AppendResult, RecordedAppend, Status
 from ...event import SequencedEvent
 from ...query import Query
 from .. import Page, Span, Stats
 from .address import Address
+from .binary import bigint, bigint_array, boolean, text, uuid_array
 from .connection import Connection
 from .items import is_plain, query_parameters
 
@@ -45,11 +43,12 @@ class Search:
 
     def __init__(self, connection: Connection, statements: Statements) -> None:
         self._rows = connection.rows
+        self._call = connection.call
         self._sql = statements
 
     def head(self) -> int:
         """The last position."""
-        return int(self._rows(self._sql.head)[0][0])
+        return int(self._call(self._sql.head)[0][0])
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
         """See `Engine.read_page`."""
@@ -58,9 +57,8 @@ class Search:
 
     def _candidates(self, query: Query, span: Span, size: int) -> Page:
         """A page of events that match, `where` aside."""
-        until = None if span.until is None else Int8(span.until)
-        parameters = (Int8(span.after), until, Int8(size), span.backwards, *query_parameters(query))
-        rows = iter(self._rows(self._sql.read, parameters))
+        page = bigint(span.after), bigint(span.until), bigint(size), boolean(span.backwards)
+        rows = iter(self._call(self._sql.read, (*page, *query_parameters(query))))
         head = next(rows)[0]
         last = head if span.until is None else min(head, span.until)
         candidates = events_of(rows)
@@ -89,38 +87,38 @@ class Search:
         if query.is_all:
             return self.head()
         if is_plain(query):
-            return int(self._rows(self._sql.count, query_parameters(query))[0][0])
+            return int(self._call(self._sql.count, query_parameters(query))[0][0])
         return sum(1 for _ in self.matching(query))
 
     def events_at(self, positions: Iterable[int]) -> list[SequencedEvent]:
         """The events at these positions, in the order of the log."""
-        return events_of(self._rows(self._sql.events_at, (list(positions),)))
+        return events_of(self._call(self._sql.events_at, (bigint_array(list(positions)),)))
 
     def position_of(self, ids: Iterable[bytes]) -> int | None:
         """The first position that has one of the ids."""
-        rows = self._rows(self._sql.position_of_ids, ([UUID(bytes=id_) for id_ in ids],))
+        rows = self._call(self._sql.position_of_ids, (uuid_array(list(ids)),))
         return rows[0][0]  # type: ignore[no-any-return]
 
     def last_retag(self) -> int:
         """The last position of a retag, 0 if there is none."""
-        return int(self._rows(self._sql.last_retag)[0][0])
+        return int(self._call(self._sql.last_retag)[0][0])
 
     def result_holding(self, position: int) -> AppendResult:
         """The append that wrote a position."""
-        ((first, last),) = self._rows(self._sql.append_holding, (position,))
+        ((first, last),) = self._call(self._sql.append_holding, (bigint(position),))
         return AppendResult(first, last, last - first + 1, duplicate=True)
 
     def events_appended(self, first: int, last: int) -> list[SequencedEvent]:
         """Events with their tags as appended."""
-        return events_of(self._rows(self._sql.events_appended, (first - 1, last)))
+        return events_of(self._call(self._sql.events_appended, (bigint(first - 1), bigint(last))))
 
     def position_at(self, microseconds: int) -> int:
         """See `Engine.position_at`."""
-        return int(self._rows(self._sql.position_at, {"time": microseconds})[0][0])
+        return int(self._call(self._sql.position_at, (bigint(microseconds),))[0][0])
 
     def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
         """See `Engine.appends_page`."""
-        return list(starmap(_recorded, self._rows(self._sql.appends_after, (after, size))))
+        return list(starmap(_recorded, self._call(self._sql.appends_after, (bigint(after), bigint(size)))))
 
     def stats(self) -> Stats:
         """Figures about the log."""
@@ -131,7 +129,7 @@ class Search:
 
     def notify(self, channel: str) -> None:
         """Tell listeners that there is news."""
-        self._rows("select pg_notify(%s, '')", (channel,))
+        self._call("select pg_notify($1, '')", (text(channel),))
 
 
 def events_of(rows: Iterable[Sequence[Any]]) -> list[SequencedEvent]:

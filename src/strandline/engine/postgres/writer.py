@@ -17,6 +17,7 @@ from .. import Outcome, Work
 from ..judge import Judge, PlannedChange, id_conflict, is_repeated
 from ..rules import Time, position_beyond_head
 from .batch import Batch, database_can_judge
+from .binary import Value
 from .connection import Connection
 from .search import Search, Statements, event_in
 
@@ -84,16 +85,16 @@ class Writer:
                 outcomes.append(accepted.get(number) or self._refusal(request, by_number[number]))
         return outcomes
 
-    def _call(self, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
+    def _call(self, parameters: tuple[Value, ...]) -> list[tuple[Any, ...]]:
         if not self._needs_begin:
             try:
-                return self._connection.rows(self._sql.append, parameters)
+                return self._connection.call(self._sql.append, parameters)
             except (
                 pg.InvalidTransactionState
             ):  # the default isolation level of this session is a stricter one
                 self._needs_begin = True
         with self._connection.transaction():
-            return self._connection.rows(self._sql.append, parameters)
+            return self._connection.call(self._sql.append, parameters)
 
     def _refusal(self, request: AppendRequest, row: tuple[Any, ...]) -> Outcome:
         _, verdict, part, head, first, last, *_ = row
@@ -135,7 +136,7 @@ class PostgresJudge(Judge):
     def lock(self, refused: int) -> None:
         """Take the lock of the log; the end of the transaction gives it back."""
         empty = Batch(record_conditions=False)
-        self._position = self._connection.rows(self._sql.append, empty.parameters(refused, None))[0][3]
+        self._position = self._connection.call(self._sql.append, empty.parameters(refused, None))[0][3]
 
     def outcome(self, work: Work) -> Outcome:
         """Judge a request; of a retag that was sent before, see whether it was written."""
@@ -156,7 +157,7 @@ class PostgresJudge(Judge):
     def _insert(self, events: Sequence[Event], guard: AppendCondition | None) -> AppendResult:
         batch = Batch(record_conditions=self._record_conditions)
         batch.add_events(events, guard)
-        self._connection.rows(self._sql.append, batch.parameters(0, self._time.given()))
+        self._connection.call(self._sql.append, batch.parameters(0, self._time.given()))
         result = batch.written(self._position, ())[1]
         self._position = result.last
         return result

@@ -14,7 +14,7 @@
 -- means: the caller must judge that, in a transaction in which it has called this function before.
 create function append_v1(
     p_refused bigint, p_now bigint,
-    e_request int[], e_span int[], e_id bytea[], e_type text[], e_tags text[], e_stream text[], e_subject text[],
+    e_request int[], e_span int[], e_id uuid[], e_type text[], e_tags text[], e_stream text[], e_subject text[],
     e_metadata bytea[], e_condition text[], e_data bytea[],
     i_newest_after bigint, i_has_rivals boolean, i_request int[], i_part int[], i_after bigint[], i_rivals text[], i_tags text[], i_types text[], i_excluded text[]
 )
@@ -33,6 +33,7 @@ declare
     v_recorded_at bigint := 0;
     v_append bigint := 0;
     v_retag bigint := 0;
+    v_has_known boolean := false;
     v_is_plain boolean;
     v_next bigint;
     v_request int := 0;
@@ -42,6 +43,15 @@ declare
     v_positions bigint[]; -- of the events; null where the request is refused
     v_appends bigint[];
     v_known bigint[];
+    v_after bigint;
+    v_from bigint; -- after this begins what is new for conditions about a moment ago
+    v_has_old boolean := false;
+    n_tag text[]; -- the tags of what is new, as far as items ask for them
+    n_position bigint[];
+    c_item int[]; -- the items to look up
+    c_tags text[];
+    c_types text[];
+    c_excluded text[];
     h_request int[]; -- what in the log matches a part: the first position
     h_part int[];
     h_position bigint[];
@@ -63,23 +73,25 @@ begin
     perform from log for update;
     select e.position, e.recorded_at, e.append, coalesce((
         select p.position from posting p where p.tag = '' and p.type = '$retagged' order by p.position desc limit 1
-    ), 0)
-    into v_head, v_recorded_at, v_append, v_retag
+    ), 0), exists (select from event k where k.id = any (e_id))
+    into v_head, v_recorded_at, v_append, v_retag, v_has_known
     from event e order by e.position desc limit 1;
     if not found then
-        v_head := 0; v_recorded_at := 0; v_append := 0; v_retag := 0;
+        v_head := 0; v_recorded_at := 0; v_append := 0; v_retag := 0; v_has_known := false;
     end if;
     verdict := 'head'; head := v_head; request := 0;
     v_recorded_at := greatest(coalesce(p_now, (extract(epoch from clock_timestamp()) * 1000000)::bigint), v_recorded_at);
 
     -- Event ids.
-    for v_row in
-        select n.request, min(e.position) as position
-        from unnest(e_request, e_id) n (request, id) join event e on e.id = encode(n.id, 'hex')::uuid
-        group by n.request
-    loop
-        v_known[v_row.request] := v_row.position;
-    end loop;
+    if v_has_known then
+        for v_row in
+            select n.request, min(e.position) as position
+            from unnest(e_request, e_id) n (request, id) join event e on e.id = n.id
+            group by n.request
+        loop
+            v_known[v_row.request] := v_row.position;
+        end loop;
+    end if;
 
     -- Conditions, against the log as it was before this batch.
     if cardinality(i_request) > 0 then
@@ -96,24 +108,56 @@ begin
             return;
         end if;
 
-        select array_agg(f.request), array_agg(f.part), array_agg(f.position) into h_request, h_part, h_position
-        from (
-            select i_request[s.item] as request, i_part[s.item] as part, min(hit.position) as position
-            from seeks_v1(i_tags, i_types, i_excluded) s
-            cross join lateral (
-                select p.position from posting p
-                where p.tag = s.tag and p.type = s.type and p.position > i_after[s.item]
-                    and (s.others is null or not exists (
-                        select from unnest(s.others) o (tag)
-                        where not exists (
-                            select from posting q where q.tag = o.tag and q.type = p.type and q.position = p.position
-                        )
-                    ))
-                order by p.position
-                limit 1
-            ) hit
-            group by 1, 2
-        ) f;
+        -- Most conditions are about positions a moment ago, and few events came since then. Reading those tells which
+        -- items can match at all, for much less than the look-ups of all items.
+        foreach v_after in array i_after loop
+            if v_after < v_head - 4 * cardinality(i_after) then
+                v_has_old := true;
+            else
+                v_from := least(v_from, v_after);
+            end if;
+        end loop;
+        if v_from < v_head then
+            select array_agg(r.tag), array_agg(r.position) into n_tag, n_position
+            from (
+                select e.position, unnest(
+                    array['', '$stream:' || e.stream, '$subject:' || e.subject] || string_to_array(e.tags, E'\n')
+                ) as tag
+                from event e where e.position > v_from
+            ) r
+            -- The test keeps the planner from turning the look-up in a hash table into a join.
+            where (r.tag in (select split_part(i.tags, E'\n', 1) from unnest(i_tags) i (tags))) is true;
+        end if;
+        if v_has_old or n_tag is not null then
+            select array_agg(i.item), array_agg(i.tags), array_agg(i.types), array_agg(i.excluded)
+            into c_item, c_tags, c_types, c_excluded
+            from unnest(i_after, i_tags, i_types, i_excluded) with ordinality i (after, tags, types, excluded, item)
+            where i.after < v_head - 4 * cardinality(i_after) or exists (
+                select from unnest(n_tag, n_position) n (tag, position)
+                where n.tag = split_part(i.tags, E'\n', 1) and n.position > i.after
+            );
+        end if;
+        if c_item is not null then
+            select array_agg(f.request), array_agg(f.part), array_agg(f.position) into h_request, h_part, h_position
+            from (
+                select i_request[c_item[s.item]] as request, i_part[c_item[s.item]] as part, min(hit.position) as position
+                from seeks_v1(c_tags, c_types, c_excluded) s
+                cross join lateral (
+                    select p.position from posting p
+                    where p.tag = s.tag and p.type = s.type and p.position > i_after[c_item[s.item]]
+                        and (s.others is null or not exists (
+                            select from unnest(s.others) o (tag)
+                            where not exists (
+                                select from posting q
+                                where q.tag = o.tag and q.type = p.type and q.position = p.position
+                            )
+                        ))
+                    order by p.position
+                    limit 1
+                ) hit
+                group by 1, 2
+            ) f;
+        end if;
     end if;
 
     -- The verdict. If nothing speaks against any of them, the events simply get the next positions.
@@ -183,7 +227,7 @@ begin
     insert into event (position, recorded_at, append, span, id, type, tags, stream, subject, metadata, condition, data)
     select case when v_is_plain then v_head + n.ordinal else n.position end, v_recorded_at,
         case when v_is_plain then v_append + n.request else n.append end,
-        nullif(n.span, 1), encode(n.id, 'hex')::uuid, n.type, n.tags, n.stream, n.subject, n.metadata, n.condition, n.data
+        nullif(n.span, 1), n.id, n.type, n.tags, n.stream, n.subject, n.metadata, n.condition, n.data
     from unnest(
         v_positions, v_appends,
         e_request, e_span, e_id, e_type, e_tags, e_stream, e_subject, e_metadata, e_condition, e_data
@@ -193,14 +237,14 @@ begin
     where v_is_plain or n.position is not null;
 
     insert into posting (tag, type, position)
-    select t.tag, n.type, case when v_is_plain then v_head + n.ordinal else n.position end
+    select
+        unnest(
+            array_remove(array['', '$stream:' || n.stream, '$subject:' || n.subject], null)
+            || string_to_array(n.tags, E'\n')
+        ),
+        n.type, case when v_is_plain then v_head + n.ordinal else n.position end
     from unnest(v_positions, e_type, e_tags, e_stream, e_subject) with ordinality
         n (position, type, tags, stream, subject, ordinal)
-    cross join lateral (
-        select '' union all select unnest(string_to_array(n.tags, E'\n'))
-        union all select '$stream:' || n.stream where n.stream is not null
-        union all select '$subject:' || n.subject where n.subject is not null
-    ) t (tag)
     where v_is_plain or n.position is not null;
 
     if '$retagged' = any (e_type) then

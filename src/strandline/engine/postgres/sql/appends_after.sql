@@ -1,6 +1,6 @@
 -- Recorded appends in order.
 select position, position + coalesce(span, 1) - 1, condition, recorded_at
 from {schema}.event
-where position > %s and coalesce(span, 1) > 0
+where position > $1 and coalesce(span, 1) > 0
 order by position
-limit %s
+limit $2

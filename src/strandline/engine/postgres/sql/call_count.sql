@@ -1,2 +1,2 @@
 -- How many events match.
-select {schema}.count_v1(%s::text[], %s::text[], %s::text[])
+select {schema}.count_v1($1, $2, $3)

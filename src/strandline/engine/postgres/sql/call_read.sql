@@ -1,2 +1,2 @@
 -- A page of events, after a row with the head.
-select * from {schema}.read_v1(%s, %s, %s, %s, %s::text[], %s::text[], %s::text[])
+select * from {schema}.read_v1($1, $2, $3, $4, $5, $6, $7)

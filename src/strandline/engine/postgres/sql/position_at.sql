@@ -3,8 +3,8 @@ with recursive halves (low, high) as (
     select 0::bigint, coalesce(max(position), 0) from {schema}.event
     union all
     select
-        case when e.recorded_at <= %(time)s then e.position else h.low end,
-        case when e.recorded_at <= %(time)s then h.high else e.position - 1 end
+        case when e.recorded_at <= $1 then e.position else h.low end,
+        case when e.recorded_at <= $1 then h.high else e.position - 1 end
     from halves h join {schema}.event e on e.position = (h.low + h.high + 1) / 2
     where h.low < h.high
 )

@@ -9,6 +9,14 @@ set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 begin
+    -- With one tag and given types, which is what most decisions ask for, there is nothing to find out.
+    if array_position(p_types, null) is null and strpos(array_to_string(p_tags, ''), E'\n') = 0 then
+        return query
+        select u.item, u.tags, t.type, null::text[]
+        from unnest(p_tags, p_types) with ordinality u (tags, types, item)
+        cross join lateral unnest(string_to_array(u.types, E'\n')) t (type);
+        return;
+    end if;
     return query
     select i.item, rarest.tag, wanted.type,
         case when cardinality(i.tags) > 1 then array_remove(i.tags, rarest.tag) end

@@ -1,0 +1,74 @@
+"""Parameters in PostgreSQL's binary form. To let psycopg adapt them took longer than most statements take."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_LENGTH = struct.Struct(">i")
+_HEADER, _EMPTY = struct.Struct(">5i"), struct.Struct(">3i")
+_BIGINT = struct.Struct(">q")
+_NULL = _LENGTH.pack(-1)
+
+
+class Value(NamedTuple):
+    """A parameter: the type's number in PostgreSQL, and the bytes to send (None: null)."""
+
+    type: int
+    data: bytes | None
+
+
+def boolean(value: bool) -> Value:  # noqa: FBT001
+    """A boolean."""
+    return Value(16, b"\1" if value else b"\0")
+
+
+def bigint(value: int | None) -> Value:
+    """A bigint."""
+    return Value(20, None if value is None else _BIGINT.pack(value))
+
+
+def text(value: str) -> Value:
+    """A text."""
+    return Value(25, value.encode())
+
+
+def bytes_array(values: Sequence[bytes | None] | None) -> Value:
+    """A bytea[]."""
+    return Value(1001, None if values is None else _array(17, values))
+
+
+def uuid_array(values: Sequence[bytes]) -> Value:
+    """A uuid[], of the bytes of each."""
+    return Value(2951, _array(2950, values))
+
+
+def text_array(values: Sequence[str | None] | None) -> Value:
+    """A text[]."""
+    if values is None:
+        return Value(1009, None)
+    return Value(1009, _array(25, [None if value is None else value.encode() for value in values]))
+
+
+def int_array(values: Sequence[int]) -> Value:
+    """An int[]."""
+    numbers = [number for value in values for number in (4, value)]
+    return Value(1007, _header(23, len(values)) + struct.pack(f">{len(numbers)}i", *numbers))
+
+
+def bigint_array(values: Sequence[int]) -> Value:
+    """A bigint[]."""
+    numbers = [number for value in values for number in (8, value)]
+    return Value(1016, _header(20, len(values)) + struct.pack(">" + "iq" * len(values), *numbers))
+
+
+def _array(element: int, values: Sequence[bytes | None]) -> bytes:
+    pack = _LENGTH.pack
+    elements = [_NULL if value is None else pack(len(value)) + value for value in values]
+    return _header(element, len(elements)) + b"".join(elements)
+
+
+def _header(element: int, length: int) -> bytes:
+    # Dimensions, whether there may be nulls, the type of the elements, how many there are, the first index.
+    return _HEADER.pack(1, 1, element, length, 1) if length else _EMPTY.pack(0, 0, element)
