@@ -33,7 +33,7 @@ from strandline.engine.maintenance import backup_log, check_log, migrate_log, sc
 from strandline.engine.open import Place as Where
 from strandline.engine.open import place_of, without_password
 from strandline.engine.postgres import schema
-from strandline.engine.postgres.connection import Pauses
+from strandline.engine.postgres.attempt import Pauses
 from strandline.testing.postgres import PostgresServer, free_port
 
 SECRET = "Tr0ub4dor&3"

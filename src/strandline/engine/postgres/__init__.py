@@ -18,13 +18,13 @@ import psycopg
 
 from ...append import AppendResult, RecordedAppend
 from ...errors import AppendConditionFailed, StoreClosed, StrandlineError, Unavailable
-from ...event import Event
 from ...query import Query
-from ...retag import Retag
 from .. import Outcome, Page, Span, Stats, Work
 from ..rules import Time
 from .address import Address
-from .connection import Connection, Pauses, is_lost, translate, translated
+from .attempt import Attempt, Pauses
+from .connection import Connection
+from .failures import is_lost, translate, translated
 from .news import Listener, Notifier
 from .schema import prepare
 from .search import Search, Statements
@@ -220,45 +220,3 @@ class PostgresEngine:
     def _check_open(self) -> None:
         if self._is_closed:
             raise StoreClosed("the store is closed")
-
-
-class Attempt:
-    """Sending one batch until its outcome is known; `refused` are the refusals that it carries to be counted."""
-
-    def __init__(self, head: int, refused: int) -> None:
-        self.pauses = Pauses()
-        self.refused = refused
-        self.retags: dict[int, Sequence[Event]] = {}
-        self.is_unknown = False
-        self.was_written = False
-        self._head = head
-        self._lost: list[Connection] = []
-
-    def was_lost(self, connection: Connection) -> None:
-        """The connection broke, and nobody knows what became of the batch."""
-        self.is_unknown = True
-        self._lost.append(connection)
-
-    def end_lost(self, connection: Connection) -> None:
-        """End what may still wait for its turn on the server; else it could be judged after we were answered."""
-        while self._lost:
-            self._lost[-1].end_process(connection)
-            self._lost.pop()
-
-    def own(self, batch: Sequence[Work], outcomes: list[Outcome], writer: Writer) -> list[Outcome]:
-        """What was written by an earlier try of this batch is no duplicate."""
-        if not self.is_unknown:
-            return outcomes
-        return [self._own(work, outcome, writer) for work, outcome in zip(batch, outcomes, strict=True)]
-
-    def _own(self, work: Work, outcome: Outcome, writer: Writer) -> Outcome:
-        if (
-            isinstance(work, Retag)
-            or not isinstance(outcome, AppendResult)
-            or outcome.first <= self._head
-            or not outcome.duplicate
-            or writer.position_of(work.events[0]) != outcome.first
-        ):
-            return outcome
-        self.was_written = True
-        return msgspec.structs.replace(outcome, duplicate=False)

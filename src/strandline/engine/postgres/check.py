@@ -14,7 +14,8 @@ from ...retag import changes_of
 from ..checking import MAX_PROBLEMS, AppendRow, Entry, LogCheck
 from ..reports import CheckReport, Progress
 from .address import Address
-from .connection import Connection, translated
+from .connection import Connection
+from .failures import translated
 from .schema import missing_parts, prepare
 from .search import Search, Statements
 

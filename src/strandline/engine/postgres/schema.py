@@ -9,7 +9,8 @@ from psycopg import errors as pg
 from ...errors import CorruptLog, Forbidden, InvalidInput, NotFound, SchemaMismatch
 from ..statements import load
 from .address import Address, Log, quoted
-from .connection import Connection, translated
+from .connection import Connection
+from .failures import translated
 
 # Each migration is the files that it runs, with the log's schema as search path.
 MIGRATIONS: dict[str, tuple[str, ...]] = {

@@ -6,7 +6,8 @@ import msgspec
 
 from ..statements import load
 from .address import Address
-from .connection import Connection, translated
+from .connection import Connection
+from .failures import translated
 
 
 class Rights(msgspec.Struct, frozen=True):
