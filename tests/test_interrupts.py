@@ -242,12 +242,12 @@ time.sleep(60)
 
 
 STORM = """
-import faulthandler, random, signal, sys, strandline
+import faulthandler, json, random, signal, sys, strandline
 from strandline import AppendConditionFailed, Event, Query
 
 faulthandler.dump_traceback_later(60, exit=True)
-random.seed(int(sys.argv[2]))
-store = strandline.connect(sys.argv[1])
+random.seed(int(sys.argv[3]))
+store = strandline.connect(sys.argv[1], **json.loads(sys.argv[2]))
 
 
 def interrupt(*_):
@@ -273,16 +273,16 @@ print("sound")
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_storm_of_interrupts_leaves_a_store_that_works(path: Path, seed: int) -> None:
+def test_a_storm_of_interrupts_leaves_a_store_that_works(kept: Place, seed: int) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", STORM, str(path), str(seed)],
+        [sys.executable, "-c", STORM, *kept.arguments, str(seed)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert (done.stdout, done.returncode) == ("sound\n", 0), done.stderr[-2000:]
-    with strandline.connect(path) as store:
+    with kept.connect() as store:
         assert [event.type for event in store.read(backwards=True, limit=1)] == ["Last"]
         assert violations(store) == []
-    assert check_log(path).problems == []
+    assert check_log(kept.url, **kept.options).problems == []

@@ -209,7 +209,7 @@ def test_tables_of_the_same_name_do_not_fool_the_functions(database: Database) -
     options = quote("-c search_path=pg_temp,public")
     with strandline.connect(f"{database.url('app')}?options={options}", log=log) as store:
         store.append(Event("A", {}, tags=["k:1"]))
-        for connection in [*store.engine._idle, store.engine._connection]:
+        for connection in [*store.engine._reading_connections, store.engine._connection]:
             connection.run(shadows)
         condition = AppendCondition(Query.tag("k:1"))
         with pytest.raises(AppendConditionFailed):
@@ -349,7 +349,7 @@ def test_a_script_that_runs_twice_changes_nothing(database: Database) -> None:
     with strandline.connect(database.url("app"), log=log) as store:
         store.append(Event("A", {}))
         uuid = store.stats().log
-        with pytest.raises(psycopg.errors.DuplicateTable):
+        with pytest.raises(psycopg.errors.DuplicateSchema):
             database.run_as("owner", schema_script(log=log))
         database.run_as("owner", schema_script(log=log, grant=[f"{database.name}_app"]))
         assert (store.stats().log, store.append(Event("A", {})).position) == (uuid, 2)
@@ -381,3 +381,26 @@ def test_a_log_that_nobody_made_needs_the_right_to_make_it(database: Database) -
     assert "strandline schema --log mine | psql URL" in refusal.value.hint
     with contextlib.closing(strandline.connect(database.url("owner"), log="mine")) as store:
         assert store.append(Event("A", {})).position == 1
+
+
+def test_a_log_is_not_made_in_a_schema_where_others_may_make_things(database: Database) -> None:
+    """Else their functions and operators would be found by ours, and run as the owner of the log."""
+    log = f"t{uuid4().hex[:12]}"
+    database.server.run(f"grant create on database {database.name} to {database.name}_other")
+    database.run_as(
+        "other", f"create schema strandline_{log}; grant all on schema strandline_{log} to public"
+    )
+    for url in (database.url("owner"), database.server.url(database.name)):
+        with pytest.raises(Forbidden, match="belongs to another role"):
+            strandline.connect(url, log=log)
+    with pytest.raises(psycopg.errors.DuplicateSchema):
+        database.run_as("owner", schema_script(log=log))
+    database.run_as("other", f"drop schema strandline_{log}")
+    database.run_as(
+        "owner", f"create schema strandline_{log}; grant create on schema strandline_{log} to public"
+    )
+    with pytest.raises(Forbidden, match="others may create"):
+        strandline.connect(database.url("owner"), log=log)
+    database.run_as("owner", f"revoke create on schema strandline_{log} from public")
+    with strandline.connect(database.url("owner"), log=log) as store:
+        assert store.append(Event("Made", {})).position == 1

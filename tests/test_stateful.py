@@ -27,6 +27,7 @@ from hypothesis.stateful import (
 )
 
 import strandline
+import strandline.engine.postgres.batch
 import strandline.engine.postgres.search
 import strandline.engine.sqlite.names
 import strandline.engine.sqlite.pending
@@ -283,6 +284,8 @@ def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite.pending, "SETTLE_AT_LEAST", 3)
     monkeypatch.setattr(sqlite.pending, "PACE", 1)
     monkeypatch.setattr(sqlite.names, "MAX_KEPT", 5)
+    monkeypatch.setattr(strandline.engine.postgres.batch, "MAX_RIVALS", 1)
+    monkeypatch.setattr(strandline.engine.postgres.search, "CANDIDATES", 2)
     postgres = strandline.engine.postgres
     monkeypatch.setattr(postgres.search, "CANDIDATES", 2)
     monkeypatch.setattr(postgres.search, "COUNTED", 3)

@@ -11,7 +11,9 @@ import contextlib
 import threading
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
+from queue import Empty, SimpleQueue
 from typing import TypeVar
+from weakref import WeakSet
 
 import msgspec
 import psycopg
@@ -31,6 +33,7 @@ from .search import Search, Statements
 from .writer import Writer
 
 READERS = 8
+WAIT_FOR_READER_SECONDS = 0.05
 COUNT_REFUSED_EVERY_SECONDS = 1.0
 
 T = TypeVar("T")
@@ -56,8 +59,10 @@ class PostgresEngine:
         self._time = time
         self._record_conditions = record_conditions
         self._is_closed = False
-        self._idle: list[Connection] = []
-        self._readers = threading.BoundedSemaphore(READERS)
+        # Who is interrupted between taking a connection and using it loses it; then it is collected, and no longer
+        # counted. (A semaphore would lose a permit for ever.)
+        self._idle: SimpleQueue[Connection] = SimpleQueue()
+        self._reading_connections: WeakSet[Connection] = WeakSet()
         self._lock = threading.Lock()  # guards the writing connection
         self._connection: Connection | None = None
         self._writer: Writer | None = None
@@ -72,7 +77,8 @@ class PostgresEngine:
             except BaseException:
                 connection.close()
                 raise
-            self._idle.append(connection)
+            self._reading_connections.add(connection)
+            self._idle.put(connection)
         self._known_head = self.head()
 
     def append(self, batch: Sequence[Work]) -> list[Outcome]:
@@ -97,10 +103,9 @@ class PostgresEngine:
                 if is_lost(error) and attempt.pauses.sleep():
                     continue
                 ours = translate(error, self._address)
-                if ours is None:
-                    raise
-                if isinstance(ours, Unavailable):
-                    ours.written = None if attempt.is_unknown else False
+                if attempt.is_unknown and not (isinstance(ours, Unavailable) and ours.written is None):
+                    # Whatever went wrong since, an earlier try may have been written.
+                    ours = Unavailable(f"nobody knows whether it was written: {ours}", written=None)
                 raise ours from error
             except BaseException:
                 self._drop_if_broken()
@@ -116,7 +121,11 @@ class PostgresEngine:
         self._check_open()
         if self._connection is None:
             connection = Connection(self._address)
-            attempt.end_lost(connection)
+            try:
+                attempt.end_lost(connection)
+            except BaseException:
+                connection.close()
+                raise
             self._writer = Writer(
                 connection, self._sql, self._time, record_conditions=self._record_conditions
             )
@@ -172,10 +181,9 @@ class PostgresEngine:
                     self._writer.count_refused(self._refused)
             self._is_closed = True
             self._listener.close()
-            for connection in (self._connection, *self._idle):
-                if connection is not None:
-                    connection.close()
-            self._idle.clear()
+            if self._connection is not None:
+                self._connection.close()
+            self._close_idle()
 
     def _ask(self, question: Callable[[Search], T]) -> T:
         """The answer, over another connection if one breaks."""
@@ -189,30 +197,39 @@ class PostgresEngine:
                     self._close_idle()
                     if pauses.sleep():
                         continue
-                ours = translate(error, self._address)
-                if ours is None:
-                    raise
-                raise ours from error
+                raise translate(error, self._address) from error
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with self._readers:
+        connection = self._take()
+        try:
+            yield connection
+        finally:
+            if connection.is_usable and not self._is_closed:
+                self._idle.put(connection)
+            else:
+                connection.close()
+                self._reading_connections.discard(connection)
+
+    def _take(self) -> Connection:
+        """A connection that nobody uses: an idle one, a new one, or the next that is given back."""
+        while True:
             self._check_open()
+            is_full = len(self._reading_connections) >= READERS
             try:
-                connection = self._idle.pop()
-            except IndexError:
-                connection = Connection(self._address)
-            try:
-                yield connection
-            finally:
-                if connection.is_usable and not self._is_closed:
-                    self._idle.append(connection)
-                else:
-                    connection.close()
+                return self._idle.get(timeout=WAIT_FOR_READER_SECONDS if is_full else 0)
+            except Empty:
+                if not is_full:
+                    connection = Connection(self._address)
+                    self._reading_connections.add(connection)
+                    return connection
 
     def _close_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        with contextlib.suppress(Empty):
+            while True:
+                connection = self._idle.get_nowait()
+                connection.close()
+                self._reading_connections.discard(connection)
 
     def _notify(self, search: Search) -> None:
         search.notify(self._address.schema)

@@ -24,6 +24,7 @@ _DEFAULTS: dict[str, str | int] = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
 }
 
 
@@ -89,7 +90,8 @@ def _parse(url: str) -> tuple[str, str]:
         missing.pop("connect_timeout", None)
     host = given.get("host") or given.get("hostaddr") or given.get("service") or "localhost"
     port = f":{given['port']}" if given.get("port") else ""
-    conninfo = make_conninfo(url, fallback_application_name="strandline", **missing)
+    # Text is sent as UTF-8, whatever role, environment or URL say.
+    conninfo = make_conninfo(url, fallback_application_name="strandline", client_encoding="UTF8", **missing)
     return conninfo, f"{host}{port}/{given.get('dbname') or ''}"
 
 

@@ -15,6 +15,7 @@ from .items import Items, is_plain
 
 T = TypeVar("T")
 
+MAX_RIVALS = 1_000
 UNLESS_EXISTS = 0  # its part number; the parts of the condition follow
 
 
@@ -23,7 +24,8 @@ class Batch:
 
     def __init__(self, *, record_conditions: bool) -> None:
         self._record_conditions = record_conditions
-        self.requests: list[Sequence[Event]] = []
+        self.requests: list[AppendRequest] = []
+        self._sizes: list[int] = []
         self._events: list[Event] = []
         self._by_tag: dict[str, list[int]] = {}
         self._e_request: list[int] = []
@@ -37,21 +39,28 @@ class Batch:
         self._i_rivals: list[str | None] = []
         self._newest_after = 0
         self._has_rivals = False
+        self._rival_count = 0
         self._items = Items()
 
     def add(self, request: AppendRequest) -> None:
         """A request that the database can judge."""
-        number = len(self.requests) + 1
+        self.requests.append(request)
+        number = len(self.requests)
         if request.unless_exists is not None:
             self._must_not_match(number, UNLESS_EXISTS, request.unless_exists, 0)
         for part, condition in enumerate(() if request.condition is None else request.condition.parts, 1):
             self._must_not_match(number, part, condition.fail_if_events_match, condition.after)
         self.add_events(request.events, request.guard())
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether the requests get in each other's way so much that the rest is judged better after these are written."""
+        return self._rival_count > MAX_RIVALS
+
     def add_events(self, events: Sequence[Event], guard: AppendCondition | None) -> None:
         """Events to write; `guard` is what to record of their condition."""
-        self.requests.append(events)
-        number, count = len(self.requests), len(events)
+        self._sizes.append(len(events))
+        number, count = len(self._sizes), len(events)
         self._e_condition.append(self._recorded(guard))
         self._e_span.append(count)
         if count > 1:
@@ -94,14 +103,16 @@ class Batch:
         """Where the accepted requests are: one after another after the head, by number."""
         results = {}
         outside = set(refused)
-        for number, events in enumerate(self.requests, 1):
+        for number, size in enumerate(self._sizes, 1):
             if number not in outside:
-                results[number] = AppendResult(head + 1, head + len(events), len(events))
-                head += len(events)
+                results[number] = AppendResult(head + 1, head + size, size)
+                head += size
         return results
 
     def _must_not_match(self, request: int, part: int, query: Query, after: int) -> None:
-        rivals = ",".join(map(str, self._rivals(query)))
+        numbers = self._rivals(query)
+        self._rival_count += len(numbers)
+        rivals = ",".join(map(str, numbers))
         self._has_rivals = self._has_rivals or bool(rivals)
         self._newest_after = max(self._newest_after, after)
         for item in query.items:

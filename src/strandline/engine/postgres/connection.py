@@ -15,6 +15,7 @@ from psycopg.generators import execute
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 
+from ...errors import InvalidInput
 from ..statements import load
 from .address import Address
 from .binary import Value
@@ -40,6 +41,7 @@ class Connection:
         # A pooler like pgbouncer gives each transaction another server process, so nothing may be kept there. Elsewhere
         # `call` prepares; psycopg must not, for it would deallocate everything now and then.
         try:
+            self._refuse_other_encodings(address)
             (self._process,) = self.rows(_OWN_PROCESS)
         except BaseException:
             self.close()
@@ -52,6 +54,16 @@ class Connection:
 
     def call(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """Like `rows`, for what is called all the time: `$1`, `$2` … stand for the values."""
+        try:
+            return self._call(statement, values)
+        except (pg.InvalidSqlStatementName, pg.FeatureNotSupported):
+            if not self._prepared or not self.is_usable:
+                raise
+            # Somebody deallocated it, or changed what it stands for. Nothing was run, so it is prepared again.
+            self._prepared.clear()
+            return self._call(statement, values)
+
+    def _call(self, statement: str, values: Sequence[Value]) -> list[tuple[Any, ...]]:
         data, formats = [value.data for value in values], [_BINARY] * len(values)
         with self._connection.lock:
             if self.is_direct:
@@ -62,7 +74,17 @@ class Connection:
                 self._connection.pgconn.send_query_params(statement.encode(), data, types, formats, _BINARY)
             result = self._result(ExecStatus.TUPLES_OK)
             self._loading.set_pgresult(result)
-            return self._loading.load_rows(0, result.ntuples, tuple)
+            rows = self._loading.load_rows(0, result.ntuples, tuple)
+            self._loading.set_pgresult(None)  # else it would keep the page until the next call
+            return rows
+
+    def _refuse_other_encodings(self, address: Address) -> None:
+        """Text is sent as UTF-8; a pooler may ignore that we asked for it."""
+        if self._connection.info.encoding != "utf-8":
+            raise InvalidInput(
+                f"the connection to {address.server} has the encoding {self._connection.info.encoding}, not UTF8",
+                hint="let the pooler pass client_encoding on",
+            )
 
     def _prepare(self, statement: str, values: Sequence[Value]) -> bytes:
         name = f"strandline_{next(self._numbers)}".encode()

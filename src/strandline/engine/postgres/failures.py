@@ -22,6 +22,8 @@ from ...errors import (
 )
 from .address import Address
 
+_TOO_LONG = ("25P03", "25P04")  # a transaction was idle, or open, longer than the server allows
+
 
 def is_lost(error: psycopg.Error) -> bool:
     """Whether the connection broke, or could not be made for a reason that may pass."""
@@ -42,10 +44,8 @@ def _will_pass(message: str) -> bool:
     )
 
 
-def translate(
-    error: psycopg.Error, address: Address, *, written: bool | None = False
-) -> StrandlineError | None:
-    """The error to raise instead of one of PostgreSQL's; None to let it pass."""
+def translate(error: psycopg.Error, address: Address, *, written: bool | None = False) -> StrandlineError:
+    """The error to raise instead of one of PostgreSQL's."""
     said = first_line(error)
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
         return _refused_connection(said, address) or Unavailable(
@@ -56,9 +56,9 @@ def translate(
     for kinds, make in _MEANINGS:
         if isinstance(error, kinds):
             return make(said, address)
-    if is_lost(error) or isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+    if error.sqlstate in _TOO_LONG or isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
         return Unavailable(f"{address.server} broke off: {said}", written=written)
-    return None
+    return StrandlineError(f"{address.server} refused a statement: {said}")
 
 
 def _forbidden(said: str, address: Address) -> StrandlineError:
@@ -158,7 +158,4 @@ def translated(address: Address) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        ours = translate(error, address)
-        if ours is None:
-            raise
-        raise ours from error
+        raise translate(error, address) from error

@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 
 import psycopg
 from psycopg import errors as pg
@@ -28,37 +29,32 @@ class Notifier:
 
     def __init__(self, notify: Callable[[], None]) -> None:
         self._notify = notify
-        self._has_news = False
-        self._is_closed = False
-        self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
+        # A queue that is written in C: an interrupt in `threading.Event` would leave its lock taken.
+        self._news: SimpleQueue[bool] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="strandline-notify", daemon=True)
+        self._thread.start()
 
     def tell(self) -> None:
         """Tell soon."""
-        self._has_news = True
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="strandline-notify", daemon=True)
-            self._thread.start()
-        self._wake.set()
+        self._news.put(True)
 
     def close(self) -> None:
         """Tell what is still to be told, and end."""
-        self._is_closed = True
-        if self._thread is not None:
-            self._wake.set()
-            self._thread.join()
+        self._news.put(False)
+        self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            self._wake.wait()
-            self._wake.clear()
-            if self._has_news:
-                self._has_news = False
+        is_open = True
+        while is_open:
+            news = [self._news.get()]
+            time.sleep(NOTIFY_EVERY_SECONDS)
+            with contextlib.suppress(Empty):
+                while True:
+                    news.append(self._news.get_nowait())
+            is_open = all(news)
+            if any(news):
                 with contextlib.suppress(psycopg.Error, StrandlineError):  # listeners poll as well
                     self._notify()
-            if self._is_closed:
-                return
-            time.sleep(NOTIFY_EVERY_SECONDS)
 
 
 class Listener:

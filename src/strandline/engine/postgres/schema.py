@@ -25,6 +25,8 @@ MIGRATIONS: dict[str, tuple[str, ...]] = {
         "rights",
     )
 }
+LOCK_SECONDS = 30
+
 _PARTS = [
     "log",
     "event",
@@ -55,7 +57,7 @@ def version_of(connection: Connection, address: Address) -> int:
     rows = connection.rows(load(__package__, "schema_state"), (address.schema,))
     if not rows:
         return 0
-    ((may_look, has_parts, is_log),) = rows
+    ((may_look, has_parts, is_log, _),) = rows
     if not may_look:
         raise Forbidden(
             f"you may not look at {address}",
@@ -108,13 +110,15 @@ def prepare(connection: Connection, address: Address, *, create: bool) -> None:
 def upgrade(connection: Connection, address: Address) -> tuple[int, int]:
     """Run what is missing in one transaction, one starter at a time; returns the versions before and after."""
     with connection.transaction():
+        connection.run(f"set local lock_timeout = '{LOCK_SECONDS}s'")
         connection.rows("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (address.schema,))
         found = version_of(connection, address)
         refuse_newer(found, address)
         if plan(found):
             _refuse_other_encodings(connection, address)
+            has_schema = _refuse_foreign_schema(connection, address)
             try:
-                connection.run(ddl(address, found))
+                connection.run(ddl(address, found, has_schema=has_schema))
             except pg.InsufficientPrivilege as error:
                 raise Forbidden(
                     f"you may not make {address}: {error.diag.message_primary}",
@@ -124,12 +128,23 @@ def upgrade(connection: Connection, address: Address) -> tuple[int, int]:
         return found, max(found, version())
 
 
-def ddl(address: Log, found: int = 0) -> str:
+def _refuse_foreign_schema(connection: Connection, address: Address) -> bool:
+    """Whether there is a schema. One in which others may make things would let them run as the owner of the log."""
+    rows = connection.rows(load(__package__, "schema_state"), (address.schema,))
+    if rows and not rows[0][3]:
+        raise Forbidden(
+            f"the schema {address.schema} belongs to another role, or others may create in it",
+            hint=f"let its owner make the log, revoke create on schema {address.identifier}, or choose another log",
+        )
+    return bool(rows)
+
+
+def ddl(address: Log, found: int = 0, *, has_schema: bool = False) -> str:
     """What makes a log, or brings one up to date, as one script; run it in a transaction."""
     steps = [file for step in plan(found) for file in MIGRATIONS[step]]
     return "\n".join(
         (
-            f"create schema if not exists {address.identifier};" if found == 0 else "",
+            "" if found or has_schema else f"create schema {address.identifier};",
             f"set local search_path = {address.identifier}, pg_temp;",
             *(load(__package__, file) for file in steps),
             f"update log set version = {version()};",

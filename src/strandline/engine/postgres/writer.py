@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from psycopg import errors as pg
@@ -56,7 +56,7 @@ class Writer:
 
     def count_refused(self, refused: int) -> None:
         """Write down refusals that no batch has carried."""
-        self._call(Batch(record_conditions=False).parameters(refused, None))
+        self._send([Batch(record_conditions=False).parameters(refused, None)])
 
     def _let_database_judge(self, requests: Sequence[AppendRequest], refused: int) -> list[Outcome] | None:
         """The outcomes, None if the database does not dare to judge."""
@@ -64,37 +64,46 @@ class Writer:
             now = self._time.given()
         except InvalidInput:
             return None  # whose append it fails is seen under the lock
-        batch = Batch(record_conditions=self._record_conditions)
-        numbered = []
-        for request in requests:
-            if len({event.raw_id for event in request.events}) == len(request.events):
-                batch.add(request)
-                numbered.append(len(batch.requests))
-            else:
-                numbered.append(0)
-        (_, verdict, _, head, *_), *answers = self._call(batch.parameters(refused, now))
-        if verdict == "judge":
+        batches = self._batches([request for request in requests if _has_own_ids(request)])
+        try:
+            first, *others = batches
+            calls = [first.parameters(refused, now), *(batch.parameters(0, now) for batch in others)]
+            answers = self._send(calls)
+        except _AskedBackError:
             return None
-        accepted = batch.written(head, (row[0] for row in answers))
-        by_number = {row[0]: row for row in answers}
-        outcomes: list[Outcome] = []
-        for request, number in zip(requests, numbered, strict=True):
-            if not number:
-                outcomes.append(id_conflict())
-            else:
-                outcomes.append(accepted.get(number) or self._refusal(request, by_number[number]))
-        return outcomes
+        judged = iter(
+            [
+                outcome
+                for batch, rows in zip(batches, answers, strict=True)
+                for outcome in self._outcomes(batch, rows)
+            ]
+        )
+        return [next(judged) if _has_own_ids(request) else id_conflict() for request in requests]
 
-    def _call(self, parameters: tuple[Value, ...]) -> list[tuple[Any, ...]]:
-        if not self._needs_begin:
+    def _batches(self, requests: Sequence[AppendRequest]) -> list[Batch]:
+        batches = [Batch(record_conditions=self._record_conditions)]
+        for request in requests:
+            if batches[-1].is_crowded:
+                batches.append(Batch(record_conditions=self._record_conditions))
+            batches[-1].add(request)
+        return batches
+
+    def _send(self, calls: Sequence[tuple[Value, ...]]) -> list[list[tuple[Any, ...]]]:
+        """The answers to several calls in one transaction; a single one needs no round trips for that."""
+        if len(calls) == 1 and not self._needs_begin:
             try:
-                return self._connection.call(self._sql.append, parameters)
-            except (
-                pg.InvalidTransactionState
-            ):  # the default isolation level of this session is a stricter one
+                return [_answer(self._connection.call(self._sql.append, calls[0]))]
+            except pg.InvalidTransactionState:  # the session's default isolation level is a stricter one
                 self._needs_begin = True
         with self._connection.transaction():
-            return self._connection.call(self._sql.append, parameters)
+            return [_answer(self._connection.call(self._sql.append, call)) for call in calls]
+
+    def _outcomes(self, batch: Batch, rows: list[tuple[Any, ...]]) -> Iterator[Outcome]:
+        (_, _, _, head, *_), *refusals = rows
+        by_number = {row[0]: row for row in refusals}
+        accepted = batch.written(head, by_number)
+        for number, request in enumerate(batch.requests, 1):
+            yield accepted.get(number) or self._refusal(request, by_number[number])
 
     def _refusal(self, request: AppendRequest, row: tuple[Any, ...]) -> Outcome:
         _, verdict, part, head, first, last, *_ = row
@@ -189,6 +198,21 @@ class PostgresJudge(Judge):
 
     def _result_holding(self, position: int) -> AppendResult:
         return self._search.result_holding(position)
+
+
+class _AskedBackError(Exception):
+    """The database wants Python to judge."""
+
+
+def _answer(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    if rows[0][1] == "judge":
+        raise _AskedBackError
+    return rows
+
+
+def _has_own_ids(request: AppendRequest) -> bool:
+    """Whether no event of the request has the id of another."""
+    return len({event.raw_id for event in request.events}) == len(request.events)
 
 
 def _are_simple(requests: Sequence[AppendRequest]) -> bool:

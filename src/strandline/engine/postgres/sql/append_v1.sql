@@ -66,6 +66,9 @@ begin
         raise exception 'appends need isolation level read committed, this is %', current_setting('transaction_isolation')
             using errcode = 'invalid_transaction_state';
     end if;
+    if p_now not between -62135596800000000 and 253402300799999999 then
+        raise exception 'the time % is not between the years 1 and 9999', p_now using errcode = 'datetime_field_overflow';
+    end if;
     if current_setting('synchronous_commit') in ('off', 'local', 'remote_write') then
         perform set_config('synchronous_commit', 'on', true);
     end if;
@@ -80,7 +83,7 @@ begin
         v_head := 0; v_recorded_at := 0; v_append := 0; v_retag := 0; v_has_known := false;
     end if;
     verdict := 'head'; head := v_head; request := 0;
-    v_recorded_at := greatest(coalesce(p_now, (extract(epoch from clock_timestamp()) * 1000000)::bigint), v_recorded_at);
+    v_recorded_at := greatest(coalesce(p_now, (extract(epoch from clock_timestamp()) * 1000000::numeric)::bigint), v_recorded_at);
 
     -- Event ids.
     if v_has_known then
@@ -111,7 +114,7 @@ begin
         -- Most conditions are about positions a moment ago, and few events came since then. Reading those tells which
         -- items can match at all, for much less than the look-ups of all items.
         foreach v_after in array i_after loop
-            if v_after < v_head - 4 * cardinality(i_after) then
+            if v_after < v_head - least(4 * cardinality(i_after), 500) then
                 v_has_old := true;
             else
                 v_from := least(v_from, v_after);
@@ -132,7 +135,7 @@ begin
             select array_agg(i.item), array_agg(i.tags), array_agg(i.types), array_agg(i.excluded)
             into c_item, c_tags, c_types, c_excluded
             from unnest(i_after, i_tags, i_types, i_excluded) with ordinality i (after, tags, types, excluded, item)
-            where i.after < v_head - 4 * cardinality(i_after) or exists (
+            where i.after < v_head - least(4 * cardinality(i_after), 500) or exists (
                 select from unnest(n_tag, n_position) n (tag, position)
                 where n.tag = split_part(i.tags, E'\n', 1) and n.position > i.after
             );
@@ -191,12 +194,12 @@ begin
                 end loop;
             end if;
             v_hit := v_row.hit;
-            if v_row.rivals is not null then
-                v_hit := least(v_hit, (
+            if v_hit is null and v_row.rivals is not null then -- what is in the log already comes before any rival
+                v_hit := (
                     select min(v_positions[r.event])
                     from unnest(string_to_array(v_row.rivals, ',')::int[]) r (event)
                     where v_positions[r.event] > v_row.after
-                ));
+                );
             end if;
             if v_known[v_request] is null and v_hit is null and coalesce(v_row.after, 0) <= v_next - v_row.events then
                 continue;
