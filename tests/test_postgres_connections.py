@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -271,6 +272,24 @@ def test_a_server_that_stays_away_after_it_wrote_leaves_the_outcome_unknown(
         assert other.count(Query.tag("lost:1")) == 1
     proxy.accept()
     assert store.append(sent) == AppendResult(2, 2, 1, duplicate=True)
+
+
+def test_a_role_that_is_locked_out_after_it_wrote_leaves_the_outcome_unknown(
+    server: PostgresServer, proxy: FaultyProxy, direct: Place
+) -> None:
+    role = f"r{uuid4().hex[:12]}"
+    server.run(f"create role {role} superuser login")
+    place = Place(proxy.url.replace("postgres@", f"{role}@", 1), direct.log)
+    sent = event("x")
+    with place.connect() as store:
+        store.append(event("y"))
+        server.run(f"alter role {role} nologin")
+        proxy.lose_answer("x")
+        with pytest.raises(Unavailable, match="not permitted to log in") as caught:
+            store.append(sent)
+        assert caught.value.written is None
+        server.run(f"alter role {role} login")
+        assert store.append(sent) == AppendResult(2, 2, 1, duplicate=True)
 
 
 def test_a_subscription_goes_on_when_its_connections_are_cut(
