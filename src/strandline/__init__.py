@@ -2,6 +2,9 @@
 
 from .aio import AsyncEventStore, connect_async
 from .append import AppendCondition, AppendRequest, AppendResult, RecordedAppend
+from .domain.command import NOW, Command, Executed, command
+from .domain.event import DomainEvent, upcast
+from .domain.projection import Projection, on
 from .errors import (
     AppendConditionFailed,
     CorruptLog,
@@ -23,17 +26,22 @@ from .errors import (
 from .event import Event, SequencedEvent
 from .query import Query, QueryItem
 from .store import EventStore, connect
+from .tag_id import TagId
 
 __all__ = [
+    "NOW",
     "AppendCondition",
     "AppendConditionFailed",
     "AppendRequest",
     "AppendResult",
     "AsyncEventStore",
+    "Command",
     "CorruptLog",
+    "DomainEvent",
     "Event",
     "EventIdConflict",
     "EventStore",
+    "Executed",
     "FollowerFailed",
     "Forbidden",
     "InvalidEvent",
@@ -42,6 +50,7 @@ __all__ = [
     "MissingDependency",
     "NotFound",
     "PayloadTooLarge",
+    "Projection",
     "Query",
     "QueryItem",
     "RecordedAppend",
@@ -49,9 +58,13 @@ __all__ = [
     "SequencedEvent",
     "StoreClosed",
     "StrandlineError",
+    "TagId",
     "Unauthorized",
     "Unavailable",
+    "command",
     "connect",
     "connect_async",
+    "on",
+    "upcast",
 ]
 __version__ = "0.1.0"

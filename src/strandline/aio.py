@@ -13,6 +13,11 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from .append import AppendCondition, AppendRequest, AppendResult, RecordedAppend, check_position
+from .domain import decide
+from .domain.command import Command, Executed
+from .domain.drive import drive_async
+from .domain.steps import Answer, Append, AskTime, Pause, ReadEvents, Step, Steps
+from .domain.steps import Events as StepEvents
 from .engine import Page, Span, Stats
 from .errors import StoreClosed, StrandlineError
 from .event import SequencedEvent
@@ -20,8 +25,11 @@ from .query import Query
 from .retag import Retag
 from .store import (
     NEXT_PAGES,
-    Events,
+    EventsToAppend,
     EventStore,
+    P,
+    Projected,
+    R,
     check_limit,
     check_query,
     check_span,
@@ -44,7 +52,7 @@ class AsyncEventStore:
 
     async def append(
         self,
-        events: Events,
+        events: EventsToAppend,
         condition: AppendCondition | None = None,
         *,
         stream: str | None = None,
@@ -69,6 +77,35 @@ class AsyncEventStore:
         """See `EventStore.retag`."""
         self.store.check_usable()
         return only(await self.store.sequencer.run_async((Retag(query_or_positions, add, replace),)))
+
+    async def execute(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Executed[R]:
+        """See `EventStore.execute`."""
+        return await self.take(decide.execute(command.bind(args, kwargs)))
+
+    async def project(self, projection: type[Projected] | Projected, *key: str) -> Projected:
+        """See `EventStore.project`."""
+        return await self.take(decide.project(decide.instance(projection, key)))
+
+    async def take(self, steps: Steps[T]) -> T:
+        """Take the steps of a decision."""
+        self.store.check_usable()
+        return await drive_async(steps, self._perform)
+
+    async def _perform(self, step: Step) -> Answer:
+        match step:
+            case ReadEvents():
+                limit = 1 if step.newest_only else None
+                read = await self.read(
+                    step.query, after=step.after, until=step.until, backwards=step.newest_only, limit=limit
+                )
+                return StepEvents([event async for event in read], read.head)
+            case Append():
+                return only(await self.store.sequencer.run_async((self.store.request(step.request),)))
+            case Pause():
+                await asyncio.sleep(step.seconds)
+                return None
+            case AskTime():
+                return self.store.clock()
 
     def read(
         self,

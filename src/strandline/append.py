@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -108,6 +108,17 @@ class AppendCondition(FrozenValue):
         return AppendCondition, (self.fail_if_events_match, self.after)
 
 
+class Typed(Protocol):
+    """A typed event: it knows the event to write."""
+
+    def to_event(self) -> Event:
+        """The event to write."""
+        ...
+
+
+AnyEvent = Event | Typed
+
+
 class AppendRequest:
     """One append: its events, and what must hold. Checked when it is made; it does not change."""
 
@@ -115,7 +126,7 @@ class AppendRequest:
 
     def __init__(
         self,
-        events: Event | Iterable[Event],
+        events: AnyEvent | Iterable[AnyEvent],
         condition: AppendCondition | None = None,
         stream: str | None = None,
         unless_exists: Query | None = None,
@@ -199,22 +210,25 @@ def _condition(value: object) -> AppendCondition:
     return value
 
 
-def _events(events: Event | Iterable[Event], stream: str | None) -> tuple[Event, ...]:
-    if isinstance(events, Event):
-        events = (events,)
-    elif isinstance(events, (str, bytes, dict)) or not isinstance(events, Iterable):
-        raise InvalidInput(
-            f"events are Events, not {type(events).__name__}", hint='write [Event("Type", {…}, tags=[…])]'
-        )
-    listed = tuple(events)
-    for event in listed:
-        if not isinstance(event, Event):
-            raise InvalidInput(
-                f"events are Events, not {type(event).__name__}", hint='write Event("Type", {…}, tags=[…])'
-            )
+def _events(events: AnyEvent | Iterable[AnyEvent], stream: str | None) -> tuple[Event, ...]:
+    if isinstance(events, Iterable) and not isinstance(events, (str, bytes, dict)):
+        listed = tuple(map(_event, events))
+    else:
+        listed = (_event(events),)
     if not 1 <= len(listed) <= MAX_EVENTS:
         raise InvalidInput(
             f"an append has 1 to {MAX_EVENTS:,} events, this one has {len(listed):,}",
             hint="append nothing by not calling append; split large appends",
         )
     return listed if stream is None else tuple(event.in_stream(stream) for event in listed)
+
+
+def _event(event: object) -> Event:
+    if isinstance(event, Event):
+        return event
+    to_event: Callable[[], Event] | None = getattr(event, "to_event", None)
+    if to_event is None:
+        raise InvalidInput(
+            f"events are Events, not {type(event).__name__}", hint='write [Event("Type", {…}, tags=[…])]'
+        )
+    return to_event()

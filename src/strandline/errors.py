@@ -98,6 +98,7 @@ class AppendConditionFailed(StrandlineError):
         self.conflict = conflict
         self.query = query
         self.after = after
+        self.attempts = 1
 
 
 class EventIdConflict(StrandlineError):

@@ -6,15 +6,17 @@ import base64
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from .errors import InvalidEvent, InvalidInput
 from .names import MAX_TAGS, check_name, check_own_name, check_tags
+
+T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -66,6 +68,13 @@ class _Data:
             raise InvalidEvent(
                 f"the event's data is not JSON: {error}", hint="read the bytes in event.data"
             ) from error
+
+    def decode(self, kind: type[T]) -> T:
+        """The event as one of its class, `event.decode(CourseDefined)`."""
+        from_event: Callable[[Any], T] | None = getattr(kind, "from_event", None)
+        if from_event is None:
+            raise InvalidInput(f"an event is decoded to a DomainEvent, not to {kind!r:.80}")
+        return from_event(self)
 
     def _data_fields(self) -> dict[str, Any]:
         # Embedded only if a reader of the line gets the same bytes back; a newline would split it.
@@ -125,6 +134,10 @@ class Event(_Data):
     def with_tags(self, *tags: str) -> Event:
         """The same event (same id) with more tags."""
         return self._copy(tags=_event_tags((*self.tags, *tags)))
+
+    def with_metadata(self, metadata: Mapping[str, str]) -> Event:
+        """The same event (same id) with more metadata."""
+        return self._copy(metadata={**self.metadata, **_metadata(metadata)}) if metadata else self
 
     def in_stream(self, stream: str) -> Event:
         """The same event in a stream; an event that is in another one already is refused."""

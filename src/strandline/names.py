@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from .errors import InvalidInput
+from .tag_id import TagId
 
 MAX_NAME = 256
 MAX_TAGS = 64
@@ -61,7 +62,8 @@ def check_tags(values: object, error: type[InvalidInput]) -> tuple[str, ...]:
     """Return tags sorted and without repeats."""
     if values == ():
         return ()
-    tags = [check_own_name(tag, "tag", error) for tag in name_list(values, "tag", error)]
+    listed = name_list(values, "tag", error)
+    tags = [check_own_name(tag.tag if isinstance(tag, TagId) else tag, "tag", error) for tag in listed]
     return tuple(tags) if len(tags) == 1 else tuple(sorted(set(tags)))
 
 

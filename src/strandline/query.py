@@ -311,7 +311,8 @@ _NOTHING_ASKED = ((), (), (), None, None, None)
 def _types(values: Iterable[str]) -> tuple[str, ...]:
     if values == ():
         return ()
-    names = tuple(name_list(values, "type", InvalidQuery))
+    listed = name_list(values, "type", InvalidQuery)
+    names = tuple(getattr(name, "event_type", name) if isinstance(name, type) else name for name in listed)
     try:
         return _checked_types(names)
     except TypeError:  # something that has no hash is no name either

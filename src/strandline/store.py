@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import ParamSpec, Self, TypeVar
 
 from .append import (
     MAX_DATA_BYTES,
+    AnyEvent,
     AppendCondition,
     AppendRequest,
     AppendResult,
@@ -19,12 +22,17 @@ from .append import (
     check_position,
     check_size,
 )
+from .domain import decide
+from .domain.command import Command, Executed
+from .domain.drive import drive
+from .domain.projection import Projection
+from .domain.steps import Answer, Append, AskTime, Events, Pause, ReadEvents, Step, Steps
 from .engine import Clock, Engine, Page, Span, Stats
 from .engine.open import DEFAULT_LOG, open_engine
 from .engine.sequencer import Sequencer
 from .engine.watch import HeadWatch
 from .errors import InvalidInput, InvalidQuery, StoreClosed, StrandlineError
-from .event import Event, SequencedEvent, to_microseconds
+from .event import SequencedEvent, to_microseconds
 from .query import Query
 from .retag import Retag
 from .where import refuse_inside_matcher
@@ -34,7 +42,11 @@ NEXT_PAGES = 2_000
 
 _FORKED = "the store was opened before this process was forked"
 
-Events = Event | Iterable[Event]
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+Projected = TypeVar("Projected", bound=Projection)
+EventsToAppend = AnyEvent | Iterable[AnyEvent]
 
 
 def connect(
@@ -54,14 +66,17 @@ def connect(
     `record_conditions` the log forgets under which conditions appends were accepted.
     """
     engine = open_engine(url, log=log, clock=clock, record_conditions=record_conditions, create=create)
-    return EventStore(engine, max_data_bytes=max_data_bytes)
+    return EventStore(engine, max_data_bytes=max_data_bytes, clock=clock)
 
 
 class EventStore:
     """A log of events with conditional appends. Safe to share between threads; a context manager."""
 
-    def __init__(self, engine: Engine, *, max_data_bytes: int = MAX_DATA_BYTES) -> None:
+    def __init__(
+        self, engine: Engine, *, max_data_bytes: int = MAX_DATA_BYTES, clock: Clock | None = None
+    ) -> None:
         self.engine = engine
+        self.clock: Clock = clock or functools.partial(datetime.now, UTC)
         self.max_data_bytes = max_data_bytes
         self.watch = HeadWatch(engine)
         self.sequencer = Sequencer(engine, self.watch.look)
@@ -71,7 +86,7 @@ class EventStore:
 
     def append(
         self,
-        events: Events,
+        events: EventsToAppend,
         condition: AppendCondition | None = None,
         *,
         stream: str | None = None,
@@ -119,6 +134,35 @@ class EventStore:
         asked = check_query(query)
         span = check_span(after, until, backwards=backwards)
         return Read(self, asked, check_limit(limit), self.read_page(asked, span, first_size(limit)))
+
+    def execute(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Executed[R]:
+        """Read what the command depends on, let it decide, append; if somebody was faster, again."""
+        return self.take(decide.execute(command.bind(args, kwargs)))
+
+    def project(self, projection: type[Projected] | Projected, *key: str) -> Projected:
+        """The state of a projection as of now: `project(Course("c1"))` or `project(Course, "c1")`."""
+        return self.take(decide.project(decide.instance(projection, key)))
+
+    def take(self, steps: Steps[T]) -> T:
+        """Take the steps of a decision."""
+        self.check_usable()
+        return drive(steps, self._perform)
+
+    def _perform(self, step: Step) -> Answer:
+        match step:
+            case ReadEvents():
+                limit = 1 if step.newest_only else None
+                read = self.read(
+                    step.query, after=step.after, until=step.until, backwards=step.newest_only, limit=limit
+                )
+                return Events(list(read), read.head)
+            case Append():
+                return only(self.sequencer.run((self.request(step.request),)))
+            case Pause():
+                time.sleep(step.seconds)
+                return None
+            case AskTime():
+                return self.clock()
 
     def head(self) -> int:
         """The last position, 0 if the log is empty."""

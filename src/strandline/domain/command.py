@@ -1,0 +1,251 @@
+"""Commands: functions whose parameters are their consistency boundary."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+import msgspec
+
+from ..append import AppendResult
+from ..errors import InvalidEvent, InvalidInput
+from ..event import Event
+from .event import DomainEvent
+from .projection import Projection, resolved_hints
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ATTEMPTS = 8
+NOW = datetime.min.replace(tzinfo=UTC)
+"""As in `now: datetime = NOW`: asks for the time of the decision."""
+
+
+class Executed(AppendResult, Generic[R], frozen=True):
+    """What came of a command: where its events are, the value that it returned, and how often it decided."""
+
+    value: R | None = None
+    attempts: int = 1
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How a command is executed."""
+
+    idempotency_key: str | None = None
+    attempts: int = ATTEMPTS
+    metadata: Mapping[str, str] | None = None
+
+
+class Command(Generic[P, R]):
+    """A decision. Call it like the function that it is, to test it; a store executes it."""
+
+    def __init__(
+        self,
+        function: Callable[P, Any],
+        *,
+        commutative: bool = False,
+        guard: Sequence[type[DomainEvent]] = (),
+        options: Options | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self.commutative = commutative
+        self.guard = tuple(guard)
+        self.options = options or Options()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Decide, without any store."""
+        return self._function(*args, **kwargs)
+
+    @property
+    def name(self) -> str:
+        """Its name with the module's."""
+        return f"{self._function.__module__}.{self._function.__qualname__}"
+
+    def with_options(
+        self,
+        *,
+        idempotency_key: str | None = None,
+        attempts: int = ATTEMPTS,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Command[P, R]:
+        """The same command, executed at most once per key, with so many attempts, with metadata for its events."""
+        if attempts < 1:
+            raise InvalidInput(f"attempts is a whole number from 1, not {attempts!r:.40}")
+        return Command(
+            self._function,
+            commutative=self.commutative,
+            guard=self.guard,
+            options=Options(idempotency_key, attempts, metadata),
+        )
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
+        """The arguments of one execution; raw keys become projections."""
+        signature = inspect.signature(self._function)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidInput(
+                f"{self.name}: {error}", hint=f"call it as {self._function.__name__}{signature}"
+            ) from None
+        bound.apply_defaults()
+        return Bound(self, bound.arguments, self._kinds())
+
+    def _kinds(self) -> dict[str, Any]:
+        known: dict[str, Any] | None = getattr(self, "_known_kinds", None)
+        if known is None:
+            hints = resolved_hints(self._function)
+            known = {name: _kind(self, name, hints) for name in inspect.signature(self._function).parameters}
+            self._known_kinds = known
+        return known
+
+
+class Bound:
+    """A command with its arguments."""
+
+    def __init__(self, command: Command[Any, Any], arguments: dict[str, Any], kinds: dict[str, Any]) -> None:
+        self.command = command
+        self._arguments = {name: _argument(kinds[name], name, value) for name, value in arguments.items()}
+
+    @property
+    def projections(self) -> list[Projection]:
+        """The projections among the arguments, those in lists included."""
+        found: list[Projection] = []
+        for value in self._arguments.values():
+            if isinstance(value, Projection):
+                found.append(value)
+            elif isinstance(value, ProjectionList):
+                found.extend(value)
+        return found
+
+    @property
+    def asks_for_time(self) -> bool:
+        """Whether it wants to know what time it is."""
+        return any(value is NOW for value in self._arguments.values())
+
+    def decide(
+        self, states: Iterable[Projection], now: datetime | None
+    ) -> tuple[list[Event | DomainEvent], Any]:
+        """Call the function with folded states: its events, and what it returned."""
+        folded = iter(states)
+        values: dict[str, Any] = {}
+        for name, value in self._arguments.items():
+            if isinstance(value, Projection):
+                values[name] = next(folded)
+            elif isinstance(value, ProjectionList):
+                values[name] = [next(folded) for _ in value]
+            else:
+                values[name] = now if value is NOW else value
+        return _collected(self.command, self.command(**values))
+
+
+class ProjectionList(list[Projection]):
+    """The argument of a `list[…]` parameter."""
+
+
+@overload
+def command(  # type: ignore[overload-overlap]  # a generator is an iterable that also returns a value
+    function: Callable[P, Generator[Event | DomainEvent, Any, R]], /
+) -> Command[P, R]: ...
+@overload
+def command(
+    function: Callable[P, Iterable[Event | DomainEvent] | Event | DomainEvent | None], /
+) -> Command[P, None]: ...
+@overload
+def command(*, commutative: bool = False, guard: Sequence[type[DomainEvent]] = ()) -> Decorator: ...
+def command(
+    function: Any = None, /, *, commutative: bool = False, guard: Sequence[type[DomainEvent]] = ()
+) -> Any:
+    """Make a command of a function that takes projections and yields events.
+
+    `commutative=True` appends without a condition, but for events of the types in `guard`.
+    """
+    if function is None:
+        return functools.partial(_make, commutative=commutative, guard=guard)
+    return _make(function, commutative=False, guard=())
+
+
+class Decorator(typing.Protocol):
+    """What `@command(…)` does with a function."""
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[P, Generator[Event | DomainEvent, Any, R]], /
+    ) -> Command[P, R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Iterable[Event | DomainEvent] | Event | DomainEvent | None], /
+    ) -> Command[P, None]: ...
+
+
+def _make(function: Any, *, commutative: bool, guard: Sequence[type[DomainEvent]]) -> Command[Any, Any]:
+    if guard and not commutative:
+        raise InvalidInput(
+            "guard is for commutative commands", hint="write @command(commutative=True, guard=[…])"
+        )
+    return Command(function, commutative=commutative, guard=guard)
+
+
+def _kind(command: Command[Any, Any], name: str, hints: dict[str, Any]) -> Any:
+    """The projection class of a parameter, a list of one, or None for a plain value."""
+    if name not in hints:
+        raise InvalidInput(
+            f"the parameter {name} of {command.name} has no type",
+            hint=f"annotate it with a projection or the type of a value: {name}: Course",
+        )
+    hint = hints[name]
+    if isinstance(hint, type) and issubclass(hint, Projection):
+        return hint
+    inner = typing.get_args(hint)
+    if (
+        typing.get_origin(hint) in (list, Sequence)
+        and isinstance(inner[0], type)
+        and issubclass(inner[0], Projection)
+    ):
+        return [inner[0]]
+    if isinstance(hint, type) and issubclass(hint, (DomainEvent, Event)):
+        raise InvalidInput(
+            f"the parameter {name} of {command.name} is an event: neither a projection nor a value",
+            hint="ask for a projection that is folded from such events",
+        )
+    return None
+
+
+def _argument(kind: Any, name: str, value: Any) -> Any:
+    if isinstance(kind, list):
+        return ProjectionList(_projection(kind[0], name, inner) for inner in value)
+    return value if kind is None else _projection(kind, name, value)
+
+
+def _projection(kind: type[Projection], name: str, value: Any) -> Projection:
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, Projection):
+        raise InvalidInput(f"{name} is a {kind.__name__}, not a {type(value).__name__}")
+    return kind(*value) if isinstance(value, tuple) else kind(value)
+
+
+def _collected(command: Command[Any, Any], returned: Any) -> tuple[list[Event | DomainEvent], Any]:
+    if returned is None:
+        return [], None
+    if isinstance(returned, (Event, DomainEvent)):
+        return [returned], None
+    events: list[Event | DomainEvent] = []
+    value = None
+    steps = iter(returned)
+    while True:
+        try:
+            event = next(steps)
+        except StopIteration as end:
+            value = end.value
+            break
+        if not isinstance(event, (Event, DomainEvent)):
+            raise InvalidEvent(
+                f"{command.name} gave a {type(event).__name__} where an event belongs", hint="yield events"
+            )
+        events.append(event)
+    return events, value

@@ -1,0 +1,52 @@
+"""What a decision asks of a store, one step at a time. Generators yield steps; a store, sync or async, takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from ..append import AppendRequest, AppendResult
+from ..event import SequencedEvent
+from ..query import Query
+
+T = TypeVar("T")
+
+
+class ReadEvents(msgspec.Struct, frozen=True):
+    """Read the matching events of `(after, until]`, or only the newest one; answered with `Events`."""
+
+    query: Query
+    after: int = 0
+    until: int | None = None
+    newest_only: bool = False
+
+
+class Events(msgspec.Struct, frozen=True):
+    """The events of a read, and the head that was read with them."""
+
+    events: list[SequencedEvent]
+    head: int
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Append; answered with an `AppendResult`, a refusal is thrown in."""
+
+    request: AppendRequest
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """Wait before the next attempt."""
+
+    seconds: float
+
+
+class AskTime(msgspec.Struct, frozen=True):
+    """What time is it, by the store's clock? Answered with a datetime."""
+
+
+Step = ReadEvents | Append | Pause | AskTime
+Answer = Events | AppendResult | datetime | None
+Steps = Generator[Step, Any, T]
