@@ -72,7 +72,7 @@ HEAVY = (
 
 
 def test_the_public_names_are_sorted_and_complete() -> None:
-    assert strandline.__all__ == sorted(strandline.__all__)
+    assert strandline.__all__ == sorted(strandline.__all__, key=lambda name: (not name.isupper(), name))
     assert {*strandline.__all__} >= STORE | ERRORS
     assert all(hasattr(strandline, name) for name in strandline.__all__)
     assert errors.__all__ == sorted(ERRORS)

@@ -18,6 +18,7 @@ from .domain.command import Command, Executed
 from .domain.drive import drive_async
 from .domain.steps import Answer, Append, AskTime, Pause, ReadEvents, Step, Steps
 from .domain.steps import Events as StepEvents
+from .domain.unit import AsyncBoundary
 from .engine import Page, Span, Stats
 from .errors import StoreClosed, StrandlineError
 from .event import SequencedEvent
@@ -30,6 +31,7 @@ from .store import (
     P,
     Projected,
     R,
+    Ts,
     check_limit,
     check_query,
     check_span,
@@ -85,6 +87,11 @@ class AsyncEventStore:
     async def project(self, projection: type[Projected] | Projected, *key: str) -> Projected:
         """See `EventStore.project`."""
         return await self.take(decide.project(decide.instance(projection, key)))
+
+    def boundary(self, *projections: *Ts) -> AsyncBoundary[*Ts]:
+        """See `EventStore.boundary`: `async with store.boundary(Course("c1")) as b:`."""
+        self.store.check_usable()
+        return AsyncBoundary(self.take, decide.instances(projections))
 
     async def take(self, steps: Steps[T]) -> T:
         """Take the steps of a decision."""

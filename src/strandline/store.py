@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import ParamSpec, Self, TypeVar, TypeVarTuple
 
 from .append import (
     MAX_DATA_BYTES,
@@ -27,6 +27,7 @@ from .domain.command import Command, Executed
 from .domain.drive import drive
 from .domain.projection import Projection
 from .domain.steps import Answer, Append, AskTime, Events, Pause, ReadEvents, Step, Steps
+from .domain.unit import Boundary
 from .engine import Clock, Engine, Page, Span, Stats
 from .engine.open import DEFAULT_LOG, open_engine
 from .engine.sequencer import Sequencer
@@ -45,6 +46,7 @@ _FORKED = "the store was opened before this process was forked"
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 Projected = TypeVar("Projected", bound=Projection)
 EventsToAppend = AnyEvent | Iterable[AnyEvent]
 
@@ -142,6 +144,15 @@ class EventStore:
     def project(self, projection: type[Projected] | Projected, *key: str) -> Projected:
         """The state of a projection as of now: `project(Course("c1"))` or `project(Course, "c1")`."""
         return self.take(decide.project(decide.instance(projection, key)))
+
+    def boundary(self, *projections: *Ts) -> Boundary[*Ts]:
+        """A decision by hand: `with store.boundary(Course("c1")) as b: … b.append(event)`.
+
+        `b.states` are the folded projections; leaving the block appends once, if nothing that they depend
+        on changed meanwhile.
+        """
+        self.check_usable()
+        return Boundary(self.take, decide.instances(projections))
 
     def take(self, steps: Steps[T]) -> T:
         """Take the steps of a decision."""

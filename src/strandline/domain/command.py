@@ -35,7 +35,6 @@ class Executed(AppendResult, Generic[R], frozen=True):
 class Options(msgspec.Struct, frozen=True):
     """How a command is executed."""
 
-    idempotency_key: str | None = None
     attempts: int = ATTEMPTS
     metadata: Mapping[str, str] | None = None
 
@@ -69,18 +68,17 @@ class Command(Generic[P, R]):
     def with_options(
         self,
         *,
-        idempotency_key: str | None = None,
         attempts: int = ATTEMPTS,
         metadata: Mapping[str, str] | None = None,
     ) -> Command[P, R]:
-        """The same command, executed at most once per key, with so many attempts, with metadata for its events."""
+        """The same command with so many attempts, and with metadata for its events."""
         if attempts < 1:
             raise InvalidInput(f"attempts is a whole number from 1, not {attempts!r:.40}")
         return Command(
             self._function,
             commutative=self.commutative,
             guard=self.guard,
-            options=Options(idempotency_key, attempts, metadata),
+            options=Options(attempts, metadata),
         )
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from ..append import AppendCondition, AppendRequest, AppendResult
-from ..errors import AppendConditionFailed
-from ..event import Event
+from ..errors import AppendConditionFailed, InvalidInput
+from ..event import Event, SequencedEvent
 from ..query import Query, QueryItem
 from .boundary import BoundaryOf, last_items
 from .command import Bound, Executed, Options
@@ -50,6 +50,19 @@ def instance(projection: type[Projected] | Projected, key: tuple[str, ...]) -> P
     return projection(*key) if isinstance(projection, type) else projection
 
 
+def instances(projections: Sequence[object]) -> list[Projection]:
+    """The projections, if that is what they are."""
+    found = []
+    for projection in projections:
+        if not isinstance(projection, Projection):
+            raise InvalidInput(
+                f"a boundary consists of projections, not {projection!r:.80}",
+                hint='write store.boundary(Course("c1"))',
+            )
+        found.append(projection)
+    return found
+
+
 def project(projection: Projected) -> Steps[Projected]:
     """The state of a projection as of now."""
     boundary = BoundaryOf([projection])
@@ -59,18 +72,32 @@ def project(projection: Projected) -> Steps[Projected]:
 
 def fold(boundary: BoundaryOf) -> Steps[int]:
     """Read the boundary and fold it; returns the head of the read."""
+    _, head = yield from fold_with_events(boundary)
+    return head
+
+
+def fold_with_events(boundary: BoundaryOf) -> Steps[tuple[list[SequencedEvent], int]]:
+    """Read the boundary and fold it; returns the events in order, and the head that they were read with."""
+    events: list[SequencedEvent] = []
     head: int | None = None
     query = boundary.read_query
     if query is not None:
         found: Events = yield ReadEvents(query)
         boundary.fold(found.events)
-        head = found.head
+        events, head = found.events, found.head
     for state, item in last_items(boundary.states):
         newest: Events = yield ReadEvents(Query.of(item), until=head, newest_only=True)
         for event in newest.events:
             state.apply(event)
+        events = sorted(
+            {event.position: event for event in (*events, *newest.events)}.values(), key=_position
+        )
         head = newest.head if head is None else head
-    return head or 0
+    return events, head or 0
+
+
+def _position(event: SequencedEvent) -> int:
+    return event.position
 
 
 def _condition(bound: Bound, boundary: BoundaryOf, head: int) -> AppendCondition | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 from uuid import UUID
 
 import msgspec
@@ -13,6 +13,11 @@ from ..errors import InvalidEvent
 from ..event import Event, SequencedEvent
 from ..tag_id import TagId
 from . import codec
+
+if TYPE_CHECKING:
+    from msgspec import StructMeta
+else:
+    StructMeta = type(msgspec.Struct)
 
 VERSION = "version"  # the name of the version in an event's metadata; left out for the first
 
@@ -34,8 +39,7 @@ def _function(member: Any) -> Any:
     return member.__func__ if isinstance(member, staticmethod) else member
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class EventMeta(type(msgspec.Struct)):  # type: ignore[misc]
+class EventMeta(StructMeta):
     """Makes event classes: frozen, with keyword arguments only, and with `type=` and `version=`."""
 
     def __new__(
@@ -46,14 +50,14 @@ class EventMeta(type(msgspec.Struct)):  # type: ignore[misc]
         *,
         type: str | None = None,
         version: int = 1,
-        **options: Any,
+        **_: Any,
     ) -> Any:
         found = {
             function.__upcasts__: function
             for function in map(_function, namespace.values())
             if hasattr(function, "__upcasts__")
         }
-        cls = super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=True, **options)
+        cls: Any = super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=True)
         cls.event_type = name if type is None else type
         cls.event_version = version
         cls.event_upcasts = found
@@ -65,11 +69,12 @@ class EventMeta(type(msgspec.Struct)):  # type: ignore[misc]
             )
         return cls
 
-    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any) -> None:
+    def __init__(self, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any) -> None:
         super().__init__(name, bases, namespace)
 
 
-class DomainEvent(msgspec.Struct, metaclass=EventMeta):
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta):
     """A fact with typed fields. Those whose type is a TagId (or a list of them, or None) are its tags.
 
     `class CourseDefined(DomainEvent, type="course-defined", version=2)` overrides the name of the type,
@@ -79,6 +84,10 @@ class DomainEvent(msgspec.Struct, metaclass=EventMeta):
     event_type: ClassVar[str]
     event_version: ClassVar[int]
     event_upcasts: ClassVar[dict[int, Upcast]]
+
+    if TYPE_CHECKING:
+
+        def __init_subclass__(cls, type: str | None = None, version: int = 1) -> None: ...
 
     def tags(self) -> tuple[str, ...]:
         """The tags of its TagId fields."""

@@ -1,0 +1,91 @@
+"""A boundary by hand: read some projections, look at them, collect events, append once under the condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVarTuple
+
+from ..append import AppendRequest, AppendResult
+from ..errors import InvalidInput
+from ..event import Event, SequencedEvent
+from .boundary import BoundaryOf
+from .decide import fold_with_events
+from .event import DomainEvent
+from .projection import Projection
+from .steps import Append, Steps
+
+Ts = TypeVarTuple("Ts")
+
+
+class Unit(Generic[*Ts]):
+    """What both kinds of boundary have: folded states, the events they were folded from, the head, the result."""
+
+    states: tuple[*Ts]
+    """The projections as of the read."""
+
+    def __init__(self, projections: Sequence[Projection]) -> None:
+        self._boundary = BoundaryOf(projections)
+        self.events: list[SequencedEvent] = []
+        self.head = 0
+        self.result: AppendResult | None = None
+        self._collected: list[Event | DomainEvent] = []
+        self._is_open = False
+
+    def append(self, *events: Event | DomainEvent) -> None:
+        """Collect events; they are written when the block ends."""
+        if not self._is_open:
+            raise InvalidInput(
+                "the boundary is not open", hint="write: with store.boundary(…) as b: b.append(…)"
+            )
+        self._collected.extend(events)
+
+    def _begin(self) -> Steps[None]:
+        self.events, self.head = yield from fold_with_events(self._boundary)
+        self.states = self._boundary.states  # type: ignore[assignment]
+        self._is_open = True
+
+    def _end(self) -> Steps[None]:
+        self._is_open = False
+        if self._collected:
+            self.result = yield Append(AppendRequest(self._collected, self._boundary.condition(self.head)))
+        else:
+            self.result = AppendResult(self.head, self.head, 0)
+
+
+class Boundary(Unit[*Ts]):
+    """`with store.boundary(Course("c1"), Student("s1")) as b:`. An exception in the block appends nothing."""
+
+    def __init__(self, take: Callable[[Steps[None]], None], projections: Sequence[Projection]) -> None:
+        super().__init__(projections)
+        self._take = take
+
+    def __enter__(self) -> Self:
+        self._take(self._begin())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._take(self._end())
+        self._is_open = False
+
+
+class AsyncBoundary(Unit[*Ts]):
+    """`async with store.boundary(Course("c1")) as b:`. See `Boundary`."""
+
+    def __init__(self, take: Callable[[Steps[None]], Any], projections: Sequence[Projection]) -> None:
+        super().__init__(projections)
+        self._take = take
+
+    async def __aenter__(self) -> Self:
+        await self._take(self._begin())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self._take(self._end())
+        self._is_open = False

@@ -1,0 +1,341 @@
+"""Commands on every engine: the signature of a function is its consistency boundary."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from enrolment import (
+    CapacityChanged,
+    Course,
+    CourseDefined,
+    CourseFull,
+    CourseId,
+    Enrollment,
+    Invoices,
+    Seats,
+    Student,
+    StudentId,
+    StudentSubscribed,
+    define,
+    enroll,
+    enroll_in_all,
+    join,
+    when,
+    write_invoice,
+)
+
+from places import Place
+from strandline import (
+    AppendConditionFailed,
+    DomainEvent,
+    EventStore,
+    InvalidInput,
+    InvalidQuery,
+    Projection,
+    Query,
+    TagId,
+    command,
+    on,
+)
+from strandline.testing import ManualClock, violations
+
+
+@pytest.fixture
+def store(place: Place) -> Iterator[EventStore]:
+    with place.connect() as store:
+        store.append(CourseDefined(course=CourseId("c1"), capacity=2))
+        yield store
+
+
+def subscribed(student: str, course: str = "c1") -> StudentSubscribed:
+    return StudentSubscribed(student=StudentId(student), course=CourseId(course))
+
+
+def test_a_command_reads_folds_decides_and_appends(store: EventStore) -> None:
+    executed = store.execute(enroll, Student("s1"), Course("c1"))
+    assert (executed.position, executed.count, executed.attempts) == (2, 1, 1)
+    assert store.execute(enroll, student="s2", course="c1").position == 3  # type: ignore[arg-type]
+    with pytest.raises(CourseFull):
+        store.execute(enroll, Student("s3"), Course("c1"))
+    course = store.project(Course("c1"))
+    assert (course.exists, course.taken, course.students) == (True, 2, ["s1@2", "s2@3"])
+    assert store.project(Student, "s1").courses == 1
+    assert store.project(Enrollment("s1", "c1")).exists
+    assert not store.project(Enrollment("s1", "c2")).exists
+    assert violations(store) == []
+
+
+def test_the_boundary_is_the_union_of_the_parameters(store: EventStore) -> None:
+    store.execute(enroll, Student("s1"), Course("c1"))
+    *_, append = store.appends()
+    assert append.condition is not None
+    items = {(item.types, item.tags) for item in append.condition.fail_if_events_match.items}
+    assert items == {
+        (("StudentSubscribed",), ("student:s1",)),
+        (("CapacityChanged", "CourseDefined", "StudentSubscribed"), ("course:c1",)),
+    }
+    assert append.condition.after == 1
+
+
+def test_an_event_is_folded_only_where_its_own_item_matches(store: EventStore) -> None:
+    store.append([subscribed("s1"), subscribed("s1", "c2"), subscribed("s2", "c2")])
+    with store.boundary(Student("s1"), Course("c1"), Course("c2"), Enrollment("s2", "c1")) as b:
+        student, first, second, enrollment = b.states
+        assert (student.courses, first.taken, second.taken, enrollment.exists) == (2, 1, 2, False)
+        assert [event.position for event in b.events] == [1, 2, 3, 4]
+
+
+def test_a_command_that_yields_nothing_writes_nothing(store: EventStore) -> None:
+    executed = store.execute(define, Course("c1"), 5)
+    assert (executed.count, executed.position, store.head()) == (0, 1, 1)
+    assert store.execute(define, Course("c2"), capacity=5).count == 1
+
+
+def test_a_generator_may_return_a_value(store: EventStore) -> None:
+    store.append(CourseDefined(course=CourseId("c2"), capacity=0))
+    executed = store.execute(enroll_in_all, Student("s1"), [Course("c1"), Course("c2")])
+    assert (executed.value, executed.count) == (1, 1)
+    assert store.execute(enroll_in_all, Student("s1"), []).value == 0
+
+
+def test_numbers_without_gaps_need_only_the_newest_event(store: EventStore) -> None:
+    for _ in range(3):
+        store.execute(write_invoice, Invoices())
+    assert store.project(Invoices()).last == 3
+    *_, append = store.appends()
+    assert append.condition is not None
+    assert append.condition.fail_if_events_match == Query.types("InvoiceWritten")
+
+
+def test_now_is_the_time_of_the_stores_clock(place: Place) -> None:
+    clock = ManualClock(datetime(2026, 1, 2, tzinfo=UTC))
+    with place.connect(clock=clock) as store:
+        assert store.execute(when, Course("c1")).value == datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def interfering(store: EventStore, *events: DomainEvent) -> Callable[[Any], None]:
+    """Writes an event between the read and the append, as often as there are some."""
+    waiting = list(events)
+
+    def interfere(_: Any) -> None:
+        if waiting:
+            store.append(waiting.pop(0))
+
+    return interfere
+
+
+def interrupted(interfere: Callable[[Any], None], **options: Any) -> Any:
+    @command(**options)
+    def decide(course: Course, student: str) -> Iterator[StudentSubscribed]:
+        interfere(course)
+        yield StudentSubscribed(student=StudentId(student), course=course.id)
+
+    return decide
+
+
+def test_a_conflict_is_decided_again_on_what_is_new(store: EventStore) -> None:
+    executed = store.execute(
+        interrupted(interfering(store, subscribed("x"), subscribed("y"))), Course("c1"), "s1"
+    )
+    assert (executed.attempts, executed.position) == (3, 4)
+    assert store.project(Course("c1")).taken == 3
+
+
+def test_attempts_are_bounded_and_the_last_error_tells(store: EventStore) -> None:
+    decide = interrupted(interfering(store, *map(subscribed, "abcdef"))).with_options(attempts=3)
+    with pytest.raises(AppendConditionFailed) as caught:
+        store.execute(decide, Course("c1"), "s1")
+    assert caught.value.attempts == 3
+    assert caught.value.conflict.position == 4
+
+
+def test_an_event_that_does_not_conflict_spoils_nothing(store: EventStore) -> None:
+    change = CapacityChanged(course=CourseId("c1"), capacity=9)
+
+    @command
+    def take_seat(seats: Seats) -> Iterator[StudentSubscribed]:
+        if store.head() == 1:
+            store.append(change)
+        yield subscribed("s1", seats.id)
+
+    assert store.execute(take_seat, Seats("c1")).attempts == 1
+    assert store.project(Seats("c1")).capacity == 9
+
+
+def test_a_commutative_command_is_refused_only_by_what_it_guards(store: EventStore) -> None:
+    assert store.execute(join, Course("c1"), "s1").count == 1
+    rivals = interfering(store, subscribed("x"))
+    assert store.execute(interrupted(rivals, commutative=True), Course("c1"), "s2").attempts == 1
+    change = interfering(store, CapacityChanged(course=CourseId("c1"), capacity=1))
+    guarded = interrupted(change, commutative=True, guard=[CapacityChanged])
+    assert store.execute(guarded, Course("c1"), "s3").attempts == 2
+
+
+def test_metadata_of_the_command_goes_to_its_events(store: EventStore) -> None:
+    options = enroll.with_options(metadata={"correlation_id": "k1"})
+    store.execute(options, Student("s1"), Course("c1"))
+    (event,) = store.read(Query.types("StudentSubscribed"))
+    assert event.metadata == {"correlation_id": "k1"}
+
+
+def late(store: EventStore) -> None:
+    with store.boundary(Course("c1")) as b:
+        store.append(subscribed("s3"))
+        b.append(subscribed("s4"))
+
+
+def broken(store: EventStore) -> None:
+    with store.boundary(Course("c1")) as b:
+        b.append(subscribed("s5"))
+        _ = 1 / 0
+
+
+def test_a_boundary_by_hand_appends_once_under_its_condition(store: EventStore) -> None:
+    with store.boundary(Course("c1"), Student("s1")) as b:
+        assert (b.head, b.states[0].capacity) == (1, 2)
+        b.append(subscribed("s1"), subscribed("s2"))
+    assert b.result is not None
+    assert (b.result.first, b.result.count) == (2, 2)
+    with pytest.raises(AppendConditionFailed):
+        late(store)
+    with pytest.raises(ZeroDivisionError):
+        broken(store)
+    assert store.head() == 4
+    with store.boundary(Course("c1")) as idle:
+        pass
+    assert idle.result is not None
+    assert (idle.result.count, idle.result.position) == (0, 4)
+    with pytest.raises(InvalidInput, match="not open"):
+        idle.append(subscribed("s6"))
+
+
+def test_many_threads_never_sell_a_seat_twice(store: EventStore) -> None:
+    sold: list[int] = []
+
+    def buy(number: int) -> None:
+        try:
+            store.execute(enroll.with_options(attempts=50), Student(f"s{number}"), Course("c1"))
+        except CourseFull:
+            return
+        sold.append(number)
+
+    threads = [threading.Thread(target=buy, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(sold) == store.project(Course("c1")).taken == 2
+    assert violations(store) == []
+
+
+def test_async_stores_do_the_same(place: Place) -> None:
+    async def main() -> None:
+        async with place.connect_async() as store:
+            await store.append(CourseDefined(course=CourseId("c1"), capacity=2))
+            buys = [
+                store.execute(enroll.with_options(attempts=50), Student(f"s{n}"), Course("c1"))
+                for n in range(6)
+            ]
+            outcomes = await asyncio.gather(*buys, return_exceptions=True)
+            assert sum(isinstance(outcome, CourseFull) for outcome in outcomes) == 4
+            assert (await store.project(Course("c1"))).taken == 2
+            async with store.boundary(Course("c1")) as b:
+                b.append(CapacityChanged(course=b.states[0].id, capacity=3))
+            assert b.result is not None
+            assert b.result.position == 4
+
+    asyncio.run(main())
+
+
+class OtherCourseId(TagId, prefix="course"): ...
+
+
+class Other(Projection):
+    id: OtherCourseId
+
+    @on
+    def changed(self, event: CapacityChanged) -> None: ...
+
+
+class NoDefault(Projection):
+    id: CourseId
+    capacity: int
+
+    @on
+    def changed(self, event: CapacityChanged) -> None: ...
+
+
+class Twice(Projection):
+    @on
+    def one(self, event: CapacityChanged) -> None: ...
+    @on
+    def two(self, event: CapacityChanged) -> None: ...
+
+
+class Nothing(Projection):
+    id: CourseId
+
+
+class Untold(Projection):
+    @on
+    def changed(self, event) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (Course, "built from"),
+        (lambda: Course("c1", "c2"), "built from"),
+        (lambda: NoDefault("c1"), "no default"),
+        (Twice, "handles CapacityChanged twice"),
+        (lambda: Nothing("c1"), "handles no event"),
+        (Untold, "does not say which events"),
+        (lambda: on(int), "event classes"),
+        (lambda: command(guard=[CapacityChanged])(enroll), "commutative"),
+        (lambda: enroll.with_options(attempts=0), "attempts"),
+    ],
+)
+def test_mistakes_in_classes_say_what_to_change(mistake: Callable[[], Any], told: str) -> None:
+    with pytest.raises(InvalidInput, match=told) as caught:
+        mistake()
+    assert caught.value.hint or "attempts" in told
+
+
+def test_mistakes_in_calls_say_what_to_change(store: EventStore) -> None:
+    with pytest.raises(InvalidInput, match="missing a required argument"):
+        store.execute(enroll, Student("s1"))  # type: ignore[call-arg]
+    with pytest.raises(InvalidInput, match="is a Student, not a Course"):
+        store.execute(enroll, Course("c1"), Course("c1"))  # type: ignore[arg-type]
+    with (
+        pytest.raises(InvalidInput, match="both have the tag prefix"),
+        store.boundary(Course("c1"), Other("c1")),
+    ):
+        pass
+    with pytest.raises(InvalidQuery, match="depends on nothing"), store.boundary():
+        pass
+    with pytest.raises(InvalidInput, match="consists of projections"):
+        store.boundary("c1")
+
+    @command
+    def untyped(course) -> Any: ...
+
+    @command
+    def of_event(event: CapacityChanged) -> Any: ...
+
+    for wrong, told in ((untyped, "has no type"), (of_event, "neither a projection nor a value")):
+        with pytest.raises(InvalidInput, match=told):
+            store.execute(wrong, Course("c1"))
+    assert store.head() == 1
+
+
+def test_projections_of_one_class_share_no_state() -> None:
+    one, other = Course("c1"), Course("c1")
+    one.students.append("s1")
+    assert (other.students, Course("c2").students) == ([], [])
+    assert one != other
+    assert repr(Student("s1")) == "Student(id=StudentId('s1'), courses=0)"
