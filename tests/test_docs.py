@@ -58,7 +58,7 @@ def test_the_code_runs(
     monkeypatch.chdir(tmp_path)
     if "postgresql://" in block:
         block = here(block, request.getfixturevalue("database"))
-    exec(compile(block, "block", "exec"), {"__name__": "documentation"})
+    exec(compile(block, "block", "exec", dont_inherit=True), {"__name__": "documentation"})
 
 
 def test_the_commands_for_postgresql_run_and_say_what_the_page_says(
