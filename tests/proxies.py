@@ -533,7 +533,11 @@ server_round_robin = 1
         account: dict[str, Any] = {"user": UNPRIVILEGED} if os.geteuid() == 0 else {}
         with (self.folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [self.program, self._settings], stdout=log, stderr=log, **account
+                # Found by a link in a folder that its user may not enter, it can still be run where it is.
+                [Path(self.program).resolve(), self._settings],
+                stdout=log,
+                stderr=log,
+                **account,
             )
         while self._process.poll() is None:
             with contextlib.suppress(psycopg.OperationalError):
