@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from uuid import uuid4
 
@@ -37,6 +38,24 @@ def test_every_client_writes_the_same_names(
                 assert [event.tags for event in same.read(Query.stream(ZURICH))] == [(ZURICH,)]
                 with pytest.raises(AppendConditionFailed):
                     same.append(Event("Taken", {}, tags=[ZURICH]), AppendCondition(Query.tag(ZURICH)))
+
+
+def test_a_connect_that_fails_leaves_no_thread(postgres: Place) -> None:
+    before = threading.enumerate()
+    for url in (str(postgres.url), "postgresql://127.0.0.1:1/nowhere"):
+        with pytest.raises((strandline.NotFound, Unavailable)):
+            strandline.connect(url, log=f"{postgres.log}-other", create=False)
+    assert threading.enumerate() == before
+
+
+def test_statements_deallocated_before_a_judgement_in_python_fail_one_append_only(postgres: Place) -> None:
+    condition = AppendCondition(Query.of(QueryItem(types=["B"], where=lambda event: True)))
+    with postgres.connect() as store:
+        store.append(Event("A", {}), condition)
+        store.engine._connection.run("deallocate all")
+        with pytest.raises(strandline.StrandlineError, match="prepared statement"):
+            store.append(Event("A", {}), condition)
+        assert store.append(Event("A", {}), condition).position == 2
 
 
 def test_statements_that_somebody_deallocated_are_prepared_again(postgres: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from uuid import UUID
 
 import pytest
@@ -116,6 +117,17 @@ def test_older_versions_are_upcast_step_by_step() -> None:
         Renamed.from_event(Event("Named", {}, metadata={"version": "4"}))
     with pytest.raises(InvalidEvent, match="version 1"):
         type("Torn", (DomainEvent,), {"__annotations__": {}}, version=2)
+
+
+class Loose(DomainEvent):
+    what: object
+
+
+def test_a_field_without_a_json_form_is_refused_before_anything_is_written() -> None:
+    with strandline.connect("memory:") as store:
+        with pytest.raises(InvalidEvent, match="a Random has no JSON form"):
+            store.append(Loose(what=Random()))
+        assert store.head() == 0
 
 
 def test_data_that_does_not_fit_the_class_says_what_to_do() -> None:

@@ -28,11 +28,6 @@ class BoundaryOf:
         refuse_clashes(projections)
 
     @property
-    def query(self) -> Query:
-        """What is read: the union of the projections' items."""
-        return Query(state.item() for state in self.states)
-
-    @property
     def read_query(self) -> Query | None:
         """What is read in full: the items of those that need more than their newest event."""
         items = [state.item() for state in self.states if not state.last_only]

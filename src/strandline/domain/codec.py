@@ -6,19 +6,23 @@ from typing import Any
 
 import msgspec
 
+from ..errors import InvalidEvent
 from ..tag_id import TagId
 
 
 def _encode_other(value: Any) -> Any:
     if isinstance(value, str):  # msgspec leaves subclasses of str to us
         return str.__str__(value)
-    raise NotImplementedError(f"{type(value).__name__} is not a JSON value")
+    raise InvalidEvent(
+        f"a {type(value).__name__} has no JSON form",
+        hint="give the field a type that has one: text, numbers, lists, dates, dataclasses, msgspec.Struct",
+    )
 
 
 def _decode_other(kind: type[Any], value: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, TagId):
         return kind(value)
-    raise NotImplementedError(f"{kind} cannot be read from JSON")
+    raise InvalidEvent(f"a {kind} cannot be read from JSON")
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_encode_other)

@@ -6,7 +6,7 @@ import copy
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self, TypeVar, overload
 
 from ..errors import InvalidInput
@@ -60,19 +60,15 @@ class Projection:
     """State that is folded from events. TagId fields without a default are its key, all others have defaults.
 
     Built from its key alone, `Course("c1")`; the fields are the state. `class X(Projection,
-    last_only=True)` is folded from its newest event only, but guards all of them. `version` tells
-    snapshots apart.
+    last_only=True)` is folded from its newest event only, but guards all of them.
     """
 
     last_only: ClassVar[bool] = False
-    version: ClassVar[int] = 1
 
-    def __init_subclass__(cls, *, last_only: bool | None = None, version: int | None = None) -> None:
+    def __init_subclass__(cls, *, last_only: bool | None = None) -> None:
         super().__init_subclass__()
         if last_only is not None:
             cls.last_only = last_only
-        if version is not None:
-            cls.version = version
 
     def __init__(self, *key: str) -> None:
         shape = shape_of(type(self))
@@ -98,14 +94,6 @@ class Projection:
     def guard_item(self) -> QueryItem | None:
         """The events that spoil a decision made with it; None if there are none."""
         return shape_of(type(self)).guard_item(self.key())
-
-    def fold(self, events: Iterable[SequencedEvent]) -> Self:
-        """Take those of the events that belong to it into the state."""
-        item = self.item()
-        for event in events:
-            if item.matches(event):
-                self.apply(event)
-        return self
 
     def apply(self, event: SequencedEvent) -> None:
         """Take an event that belongs to it into the state."""

@@ -68,7 +68,6 @@ class PostgresEngine:
         self._writer: Writer | None = None
         self._refused = 0
         self._count_refused_at = 0.0
-        self._notifier = Notifier(lambda: self._ask(self._notify))
         self._listener = Listener(self._address)
         with translated(self._address):
             connection = Connection(self._address)
@@ -80,6 +79,9 @@ class PostgresEngine:
             self._reading_connections.add(connection)
             self._idle.put(connection)
         self._known_head = self.head()
+        self._notifier = Notifier(
+            lambda: self._ask(self._notify)
+        )  # last: a log that cannot be opened needs none
 
     def append(self, batch: Sequence[Work]) -> list[Outcome]:
         with self._lock:

@@ -57,10 +57,11 @@ class Connection:
         try:
             return self._call(statement, values)
         except (pg.InvalidSqlStatementName, pg.FeatureNotSupported):
-            if not self._prepared or not self.is_usable:
-                raise
-            # Somebody deallocated it, or changed what it stands for. Nothing was run, so it is prepared again.
+            # Somebody deallocated it, or changed what it stands for: from now on it is prepared anew. Nothing was run,
+            # so it can be called again, unless the error ended a transaction.
             self._prepared.clear()
+            if not self.is_usable:
+                raise
             return self._call(statement, values)
 
     def _call(self, statement: str, values: Sequence[Value]) -> list[tuple[Any, ...]]:
