@@ -50,9 +50,10 @@ from strandline.retag import Retag
 from strandline.testing import ManualClock, strategies, violations
 
 TYPES = st.sampled_from(["A", "B", "C"])
-TAGS = st.sampled_from([f"{prefix}:{value}" for prefix in "xyz" for value in "123"])
+TAGS = st.sampled_from(["!", *(f"{prefix}:{value}" for prefix in "xyz" for value in "123")])
 STREAMS = st.sampled_from(["s", "t"])
 SUBJECTS = st.sampled_from(["u", "v"])
+KEYS = st.sampled_from(["k", "l"])
 
 
 def is_b(event: Any) -> bool:
@@ -65,10 +66,15 @@ def has_data(event: Any) -> bool:
 
 WHERES = strategies.wheres() | st.sampled_from([is_b, has_data])
 EVENTS = strategies.events(
-    types=TYPES, tags=TAGS, streams=STREAMS, subjects=SUBJECTS, data=strategies.payloads()
+    types=TYPES, tags=TAGS, streams=STREAMS, subjects=SUBJECTS, data=strategies.payloads(), keys=KEYS
 )
 ITEMS = strategies.query_items(
-    types=TYPES | st.just("$retagged"), tags=TAGS, streams=STREAMS, subjects=SUBJECTS, where=WHERES
+    types=TYPES | st.just("$retagged"),
+    tags=TAGS,
+    streams=STREAMS,
+    subjects=SUBJECTS,
+    where=WHERES,
+    keys=KEYS,
 )
 QUERIES = st.one_of(
     strategies.queries(ITEMS),

@@ -78,6 +78,7 @@ def test_an_item_matches_by_the_letter_of_the_design(item: QueryItem, event: Eve
         and {*item.tags} <= {*event.tags}
         and item.stream in (None, event.stream)
         and item.subject in (None, event.subject)
+        and item.key in (None, event.key)
         and plain.matches(event)
     )
     assert item.matches(event) == expected

@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from .errors import InvalidEvent, InvalidInput
-from .names import MAX_TAGS, check_name, check_own_name, check_tags
+from .names import MAX_TAGS, RESERVED, check_key, check_name, check_own_name, check_tags, key_tag
 
 T = TypeVar("T")
 
@@ -50,8 +50,18 @@ def join_tags(tags: Iterable[str]) -> str:
 
 
 def split_tags(text: str) -> tuple[str, ...]:
-    """The tags of such a text."""
+    """The tags of such a text, reserved ones included."""
     return tuple(text.split("\n")) if text else ()
+
+
+def own_tags(text: str) -> tuple[str, ...]:
+    """The tags of such a text that users wrote."""
+    tags = split_tags(text)
+    return tuple(tag for tag in tags if not tag.startswith(RESERVED)) if RESERVED in text else tags
+
+
+def _with_key(tags: tuple[str, ...], key: str | None) -> str:
+    return join_tags(tags if key is None else sorted((*tags, key_tag(key))))
 
 
 class _Data:
@@ -91,12 +101,13 @@ class _Data:
 class Event(_Data):
     """A fact to be written: a type, data (a JSON value or bytes) and the tags it can be found by."""
 
-    __slots__ = ("data", "metadata", "raw_id", "stream", "subject", "tags", "type")
+    __slots__ = ("data", "key", "metadata", "raw_id", "stream", "subject", "tags", "type")
 
     type: str
     data: bytes
     tags: tuple[str, ...]
     raw_id: bytes
+    key: str | None
     metadata: Mapping[str, str]
     stream: str | None
     subject: str | None
@@ -120,6 +131,7 @@ class Event(_Data):
         put(self, "metadata", {} if metadata is None else _metadata(metadata))
         put(self, "stream", None if stream is None else check_name(stream, "stream", InvalidEvent))
         put(self, "subject", None if subject is None else check_name(subject, "subject", InvalidEvent))
+        put(self, "key", None)
 
     @property
     def id(self) -> UUID:
@@ -131,6 +143,11 @@ class Event(_Data):
         """An event that the store writes itself, whose type starts with `$`."""
         return cls("store", data)._copy(type=type)
 
+    @property
+    def raw_tags(self) -> str:
+        """The tags as a log keeps them; the key is one of them."""
+        return _with_key(self.tags, self.key)
+
     def with_tags(self, *tags: str) -> Event:
         """The same event (same id) with more tags."""
         return self._copy(tags=_event_tags((*self.tags, *tags)))
@@ -138,6 +155,10 @@ class Event(_Data):
     def with_metadata(self, metadata: Mapping[str, str]) -> Event:
         """The same event (same id) with more metadata."""
         return self._copy(metadata={**self.metadata, **_metadata(metadata)}) if metadata else self
+
+    def with_key(self, key: str) -> Event:
+        """The same event (same id) with the idempotency key of its append."""
+        return self._copy(key=check_key(key, InvalidEvent))
 
     def in_stream(self, stream: str) -> Event:
         """The same event in a stream; an event that is in another one already is refused."""
@@ -160,7 +181,8 @@ class Event(_Data):
         fields = _decode_fields(text)
         fields.pop("position", None)
         fields.pop("recorded_at", None)
-        return cls(**fields)
+        key = fields.pop("key", None)
+        return cls(**fields) if key is None else cls(**fields).with_key(key)
 
     def _copy(self, **changes: object) -> Event:
         twin = object.__new__(Event)
@@ -169,7 +191,7 @@ class Event(_Data):
         return twin
 
     def _fields(self) -> dict[str, Any]:
-        return {
+        return _key_field(self.key) | {
             "id": str(self.id),
             "metadata": dict(self.metadata),
             "stream": self.stream,
@@ -222,7 +244,7 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
             position,
             event.type,
             event.data,
-            join_tags(event.tags),
+            event.raw_tags,
             event.stream,
             event.subject,
             event.raw_id,
@@ -232,12 +254,20 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
 
     def with_present_tags(self, tags: tuple[str, ...]) -> Self:
         """The same event after a retag."""
-        return msgspec.structs.replace(self, raw_tags=join_tags(tags))
+        return msgspec.structs.replace(self, raw_tags=_with_key(tags, self.key))
 
     @property
     def tags(self) -> tuple[str, ...]:
         """The event's present tags, sorted."""
-        return split_tags(self.raw_tags)
+        return own_tags(self.raw_tags)
+
+    @property
+    def key(self) -> str | None:
+        """The idempotency key of the append that wrote it."""
+        if RESERVED not in self.raw_tags:
+            return None
+        prefix = key_tag("")
+        return next((t.removeprefix(prefix) for t in split_tags(self.raw_tags) if t.startswith(prefix)), None)
 
     @property
     def id(self) -> UUID:
@@ -261,7 +291,7 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
 
     def to_line(self) -> bytes:
         """`to_json` as bytes, without the newline."""
-        fields = {
+        fields = _key_field(self.key) | {
             "id": str(self.id),
             "metadata": msgspec.Raw(self.raw_metadata or b"{}"),
             "position": self.position,
@@ -286,7 +316,7 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
             position,
             fields["type"],
             fields["data"],
-            join_tags(fields.get("tags", ())),
+            _with_key(tuple(fields.get("tags", ())), fields.get("key")),
             fields.get("stream"),
             fields.get("subject"),
             _uuid(fields.get("id")).bytes,
@@ -298,6 +328,11 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
         return (
             f"SequencedEvent({self.position}, {self.type!r}, {_preview(self.data)}, tags={list(self.tags)!r})"
         )
+
+
+def _key_field(key: str | None) -> dict[str, Any]:
+    """The key's place in the JSON form: few events have one."""
+    return {} if key is None else {"key": key}
 
 
 class _Json(msgspec.Struct):

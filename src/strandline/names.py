@@ -10,6 +10,7 @@ from .tag_id import TagId
 
 MAX_NAME = 256
 MAX_TAGS = 64
+MAX_KEY = 512
 RESERVED = "$"
 RETAGGED = "$retagged"
 
@@ -46,6 +47,16 @@ def check_own_name(value: object, kind: str, error: type[InvalidInput]) -> str:
     return name
 
 
+def check_key(value: object, error: type[InvalidInput]) -> str:
+    """Return `value` if it may be an idempotency key: like a name, but it may be longer."""
+    if not isinstance(value, str) or not 1 <= len(value) <= MAX_KEY or _FORBIDDEN.search(value):
+        raise error(
+            f"a key is text of 1 to {MAX_KEY} characters without control characters, not {value!r:.80}",
+            hint="shorten it, or use a hash of it",
+        )
+    return value
+
+
 def name_list(values: object, kind: str, error: type[InvalidInput]) -> Sequence[object]:
     """Return `values` as a sequence; a lone string is refused, it would be taken letter by letter."""
     if isinstance(values, (list, tuple)):
@@ -77,10 +88,18 @@ def subject_tag(subject: str) -> str:
     return f"$subject:{subject}"
 
 
-def index_tags(tags: Iterable[str], stream: str | None, subject: str | None) -> tuple[str, ...]:
-    """The tags by which an event is found: its own, its stream's, its subject's."""
-    if stream is None and subject is None:
+def key_tag(key: str) -> str:
+    """The reserved tag under which an idempotency key is indexed."""
+    return f"$key:{key}"
+
+
+def index_tags(
+    tags: Iterable[str], stream: str | None, subject: str | None, key: str | None
+) -> tuple[str, ...]:
+    """The tags by which an event is found: its own, its stream's, its subject's, its key's."""
+    if stream is None and subject is None and key is None:
         return tuple(tags)
     of_stream = () if stream is None else (stream_tag(stream),)
     of_subject = () if subject is None else (subject_tag(subject),)
-    return (*tags, *of_stream, *of_subject)
+    of_key = () if key is None else (key_tag(key),)
+    return (*tags, *of_stream, *of_subject, *of_key)

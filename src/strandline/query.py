@@ -10,7 +10,7 @@ import msgspec
 
 from .errors import InvalidQuery
 from .event import encode_sorted
-from .names import RESERVED, RETAGGED, check_name, check_tags, index_tags, name_list
+from .names import RESERVED, RETAGGED, check_key, check_name, check_tags, index_tags, name_list
 from .where import Payload, both, check_where, portable, where_matches
 
 Where = Mapping[str, Any] | Callable[[Any], bool]
@@ -27,6 +27,8 @@ class Tagged(Payload, Protocol):
     def stream(self) -> str | None: ...
     @property
     def subject(self) -> str | None: ...
+    @property
+    def key(self) -> str | None: ...
 
 
 class FrozenValue:
@@ -55,7 +57,7 @@ class QueryItem(FrozenValue):
     `where` is an object matcher on the payload, `{"amount": {"$gte": 10}}`, or a callable.
     """
 
-    __slots__ = ("_filter", "exclude_types", "stream", "subject", "tags", "types", "where")
+    __slots__ = ("_filter", "exclude_types", "key", "stream", "subject", "tags", "types", "where")
 
     types: tuple[str, ...]
     tags: tuple[str, ...]
@@ -63,6 +65,7 @@ class QueryItem(FrozenValue):
     stream: str | None
     subject: str | None
     where: dict[str, Any] | Callable[[Any], bool] | None
+    key: str | None
     _filter: bytes | Callable[[Any], bool] | None
 
     def __init__(
@@ -73,6 +76,7 @@ class QueryItem(FrozenValue):
         stream: str | None = None,
         subject: str | None = None,
         where: Where | None = None,
+        key: str | None = None,
     ) -> None:
         wanted, excluded = _types(types), _types(exclude_types)
         if wanted and excluded:
@@ -89,6 +93,7 @@ class QueryItem(FrozenValue):
             None if stream is None else check_name(stream, "stream", InvalidQuery),
             None if subject is None else check_name(subject, "subject", InvalidQuery),
             None if where is None else check_where(where),
+            None if key is None else check_key(key, InvalidQuery),
         )
 
     def _put(
@@ -99,6 +104,7 @@ class QueryItem(FrozenValue):
         stream: str | None,
         subject: str | None,
         where: Any,
+        key: str | None,
     ) -> None:
         put = object.__setattr__
         put(self, "types", types)
@@ -107,10 +113,11 @@ class QueryItem(FrozenValue):
         put(self, "stream", stream)
         put(self, "subject", subject)
         put(self, "where", where)
+        put(self, "key", key)
         put(self, "_filter", encode_sorted(where) if isinstance(where, dict) else where)
 
     def _key(self) -> Any:
-        return self.types, self.tags, self.exclude_types, self.stream, self.subject, self._filter
+        return self.types, self.tags, self.exclude_types, self.stream, self.subject, self._filter, self.key
 
     @property
     def is_all(self) -> bool:
@@ -118,8 +125,8 @@ class QueryItem(FrozenValue):
         return not self.tags and not self.types and bool(self._key() == _NOTHING_ASKED)
 
     def index_tags(self) -> tuple[str, ...]:
-        """The tags under which an engine finds the item's events: its own, its stream's, its subject's."""
-        return index_tags(self.tags, self.stream, self.subject)
+        """The tags under which an engine finds the item's events, reserved ones included."""
+        return index_tags(self.tags, self.stream, self.subject, self.key)
 
     def matches(self, event: Tagged, tags: tuple[str, ...] | None = None) -> bool:
         """Whether the item matches the event (with other `tags` than its own, if given)."""
@@ -133,13 +140,14 @@ class QueryItem(FrozenValue):
             all(tag in carried for tag in self.tags)
             and (self.stream is None or self.stream == event.stream)
             and (self.subject is None or self.subject == event.subject)
+            and (self.key is None or self.key == event.key)
             and (self.where is None or where_matches(self.where, event))
         )
 
     def __and__(self, other: QueryItem) -> QueryItem | None:
         """The item that matches what both match; None if that can be no event."""
         types = _join_types(self, other)
-        if types is None or _differ(self.stream, other.stream) or _differ(self.subject, other.subject):
+        if types is None or any(_differ(getattr(self, n), getattr(other, n)) for n in _SINGLE):
             return None
         item = object.__new__(QueryItem)
         item._put(
@@ -149,6 +157,7 @@ class QueryItem(FrozenValue):
             other.stream if self.stream is None else self.stream,
             other.subject if self.subject is None else self.subject,
             both(self.where, other.where),
+            other.key if self.key is None else self.key,
         )
         return item
 
@@ -249,6 +258,7 @@ class Query(FrozenValue):
             keys.update(f"type:{name}" for name in item.types)
             keys.update(() if item.stream is None else (f"stream:{item.stream}",))
             keys.update(() if item.subject is None else (f"subject:{item.subject}",))
+            keys.update(() if item.key is None else (f"key:{item.key}",))
         return tuple(sorted(keys))
 
     def __or__(self, other: Query) -> Query:
@@ -304,8 +314,9 @@ class Query(FrozenValue):
         return Query, (self.items,)
 
 
-_FIELDS = ("types", "tags", "exclude_types", "stream", "subject", "where")
-_NOTHING_ASKED = ((), (), (), None, None, None)
+_FIELDS = ("types", "tags", "exclude_types", "stream", "subject", "where", "key")
+_SINGLE = ("stream", "subject", "key")
+_NOTHING_ASKED = ((), (), (), None, None, None, None)
 
 
 def _types(values: Iterable[str]) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ import msgspec
 
 from ..append import AppendResult
 from ..errors import InvalidEvent, InvalidInput
-from ..event import Event
+from ..event import Event, SequencedEvent
+from ..names import check_key, check_name
 from .event import DomainEvent
 from .projection import Projection, resolved_hints
 
@@ -21,6 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 ATTEMPTS = 8
+CORRELATION, CAUSATION = "correlation_id", "causation_id"
 NOW = datetime.min.replace(tzinfo=UTC)
 """As in `now: datetime = NOW`: asks for the time of the decision."""
 
@@ -37,6 +39,7 @@ class Options(msgspec.Struct, frozen=True):
 
     attempts: int = ATTEMPTS
     metadata: Mapping[str, str] | None = None
+    idempotency_key: str | None = None
 
 
 class Command(Generic[P, R]):
@@ -65,21 +68,42 @@ class Command(Generic[P, R]):
         """Its name with the module's."""
         return f"{self._function.__module__}.{self._function.__qualname__}"
 
+    @property
+    def key(self) -> str | None:
+        """The idempotency key of its options, with its name: keys of other commands are others."""
+        key = self.options.idempotency_key
+        return None if key is None else check_key(f"{self.name}:{key}", InvalidInput)
+
     def with_options(
         self,
         *,
-        attempts: int = ATTEMPTS,
+        idempotency_key: str | None = None,
+        attempts: int | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> Command[P, R]:
-        """The same command with so many attempts, and with metadata for its events."""
-        if attempts < 1:
-            raise InvalidInput(f"attempts is a whole number from 1, not {attempts!r:.40}")
-        return Command(
-            self._function,
-            commutative=self.commutative,
-            guard=self.guard,
-            options=Options(attempts, metadata),
+        """The same command with other options; those that are not given stay as they are.
+
+        A command with an `idempotency_key` is done once: again it decides and writes nothing, and the result
+        is that of the first time. It gives up after so many `attempts`; its events get the `metadata`.
+        """
+        known = self.options
+        if idempotency_key is not None:
+            check_name(idempotency_key, "idempotency key", InvalidInput)
+        options = Options(
+            known.attempts if attempts is None else _attempts(attempts),
+            known.metadata if metadata is None else {**(known.metadata or {}), **metadata},
+            known.idempotency_key if idempotency_key is None else idempotency_key,
         )
+        return Command(self._function, commutative=self.commutative, guard=self.guard, options=options)
+
+    def caused_by(self, event: Event | SequencedEvent) -> Command[P, R]:
+        """The same command, whose events say which event led to them.
+
+        Their metadata has `causation_id`, the id of that event, and `correlation_id`, which is that event's own
+        or else its id: so whatever followed from one event has its id.
+        """
+        correlation = event.metadata.get(CORRELATION, str(event.id))
+        return self.with_options(metadata={CORRELATION: correlation, CAUSATION: str(event.id)})
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
         """The arguments of one execution; raw keys become projections."""
@@ -186,6 +210,12 @@ def _make(function: Any, *, commutative: bool, guard: Sequence[type[DomainEvent]
             "guard is for commutative commands", hint="write @command(commutative=True, guard=[…])"
         )
     return Command(function, commutative=commutative, guard=guard)
+
+
+def _attempts(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInput(f"attempts is a whole number from 1, not {value!r:.40}")
+    return value
 
 
 def _kind(command: Command[Any, Any], name: str, hints: dict[str, Any]) -> Any:

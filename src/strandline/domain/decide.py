@@ -11,7 +11,7 @@ from ..errors import AppendConditionFailed, InvalidInput
 from ..event import Event, SequencedEvent
 from ..query import Query, QueryItem
 from .boundary import BoundaryOf, last_items
-from .command import Bound, Executed, Options
+from .command import Bound, Command, Executed
 from .event import DomainEvent
 from .projection import Projection
 from .steps import Append, AskTime, Events, Pause, ReadEvents, Steps
@@ -23,16 +23,24 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.002, 0.25
 
 def execute(bound: Bound) -> Steps[Executed[Any]]:
     """Execute a command."""
-    options = bound.command.options
+    options, key = bound.command.options, bound.command.key
+    once = None if key is None else Query.of(QueryItem(key=key))
     projections = bound.projections
     for attempt in range(1, options.attempts + 1):
         boundary = BoundaryOf(projections)
         head = yield from fold(boundary)
+        if once is not None:
+            # After the read: whoever is seen by it is found here, and does not look like somebody else's doing.
+            done: Events = yield ReadEvents(once)
+            if done.events:
+                first, last = done.events[0].position, done.events[-1].position
+                return Executed(first, last, last - first + 1, duplicate=True, attempts=attempt)
         now = (yield AskTime()) if bound.asks_for_time else None
         decided, value = bound.decide(boundary.states, now)
         if not decided:
             return Executed(head, head, 0, value=value, attempts=attempt)
-        request = AppendRequest(_events(decided, options), _condition(bound, boundary, head))
+        events = _events(decided, bound.command)
+        request = AppendRequest(events, _condition(bound, boundary, head), unless_exists=once)
         try:
             result: AppendResult = yield Append(request)
         except AppendConditionFailed as error:
@@ -41,6 +49,7 @@ def execute(bound: Bound) -> Steps[Executed[Any]]:
                 raise
             yield Pause(_jitter(attempt))
             continue
+        value = None if result.duplicate else value
         return Executed(result.first, result.last, result.count, result.duplicate, value, attempt)
     raise AssertionError("attempts is at least 1")
 
@@ -111,12 +120,13 @@ def _condition(bound: Bound, boundary: BoundaryOf, head: int) -> AppendCondition
     return AppendCondition(Query(items), head)
 
 
-def _events(decided: Sequence[Event | DomainEvent], options: Options) -> list[Event]:
-    metadata = options.metadata or {}
-    return [
+def _events(decided: Sequence[Event | DomainEvent], command: Command[Any, Any]) -> list[Event]:
+    metadata, key = command.options.metadata or {}, command.key
+    events = [
         event.to_event(metadata=metadata) if isinstance(event, DomainEvent) else event.with_metadata(metadata)
         for event in decided
     ]
+    return events if key is None else [event.with_key(key) for event in events]
 
 
 def _jitter(attempt: int) -> float:

@@ -13,7 +13,7 @@ import msgspec
 
 from ..append import RecordedAppend
 from ..errors import CorruptLog, InvalidInput
-from ..event import SequencedEvent, split_tags
+from ..event import SequencedEvent, own_tags
 from ..query import Query
 from . import Span, audit
 from .reports import CheckReport, Problem, Progress
@@ -102,7 +102,7 @@ class LogCheck(ABC):
                 self.found("index", entry[2], f"the event is not in the index under {tag}")
 
     def _check_tags(self, history: audit.History) -> None:
-        kept = {position: split_tags(tags) for position, tags in self._appended_tags()}
+        kept = {position: own_tags(tags) for position, tags in self._appended_tags()}
         for position in history.retagged:
             event = history.event(position)
             if history.tags(event, position) != kept.pop(position, None):

@@ -64,10 +64,12 @@ def events(
     streams: Names | None = None,
     subjects: Names | None = None,
     data: st.SearchStrategy[Any] | None = None,
+    keys: Names | None = None,
 ) -> st.SearchStrategy[Event]:
     """Events with every field."""
     return st.builds(
-        Event,
+        _event,
+        _sometimes(_or(keys, names()), None),
         _or(types, own_names()),
         json_values() | st.binary(max_size=50) if data is None else data,
         tags=st.lists(_or(tags, own_names()), max_size=4),
@@ -84,6 +86,7 @@ def query_items(
     streams: Names | None = None,
     subjects: Names | None = None,
     where: st.SearchStrategy[Any] | None = None,
+    keys: Names | None = None,
 ) -> st.SearchStrategy[QueryItem]:
     """Query items of every shape: each criterion may be there or not."""
     given = _or(types, own_names())
@@ -97,6 +100,7 @@ def query_items(
         stream=_sometimes(_or(streams, names()), None),
         subject=_sometimes(_or(subjects, names()), None),
         where=_sometimes(wheres() if where is None else where, None),
+        key=_sometimes(_or(keys, names()), None),
     )
 
 
@@ -113,6 +117,11 @@ def conditions(
     """Append conditions of one or several parts, each with its own `after` up to `head`."""
     part = st.builds(AppendCondition, _or(asked, queries()), st.integers(0, head))
     return st.lists(part, min_size=1, max_size=max_parts).map(lambda parts: AppendCondition.all_of(*parts))
+
+
+def _event(key: str | None, type: str, data: Any, **fields: Any) -> Event:
+    event = Event(type, data, **fields)
+    return event if key is None else event.with_key(key)
 
 
 def _item(kinds: tuple[Iterable[str], Iterable[str]], **criteria: Any) -> QueryItem:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from ...append import AppendCondition, AppendRequest, AppendResult
-from ...event import Event, encode_metadata, join_tags
+from ...event import Event, encode_metadata
 from ...names import index_tags
 from ...query import Query, QueryItem
 from ..rules import record_status
@@ -69,9 +69,9 @@ class Batch:
         for event in events:
             self._events.append(event)
             self._e_request.append(number)
-            self._e_tags.append(join_tags(event.tags))
+            self._e_tags.append(event.raw_tags)
             self._e_metadata.append(encode_metadata(event.metadata))
-            for tag in index_tags(event.tags, event.stream, event.subject):
+            for tag in index_tags(event.tags, event.stream, event.subject, event.key):
                 self._by_tag.setdefault(tag, []).append(len(self._events))
 
     def parameters(self, refused: int, now: int | None) -> tuple[Value, ...]:

@@ -53,7 +53,7 @@ class SqliteCheck(LogCheck):
     def _entries_of(self, event: SequencedEvent) -> Iterable[Entry]:
         type_ = self._names.find(self._connection, event.type) or -1
         yield EVERY_EVENT, type_, event.position
-        for tag in index_tags(event.tags, event.stream, event.subject):
+        for tag in index_tags(event.tags, event.stream, event.subject, event.key):
             yield self._names.find(self._connection, tag) or -1, type_, event.position
 
     def _count_present(self, entries: list[Entry]) -> int:

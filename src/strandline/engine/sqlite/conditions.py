@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ...append import AppendCondition, Status
-from ...names import stream_tag, subject_tag
+from ...names import key_tag, stream_tag, subject_tag
 from ...query import Query, QueryItem
 
 NOT_RECORDED, NOT_AUDITABLE, JSON = 1, 2, 3
@@ -40,6 +40,7 @@ def pack(
                     len(item.tags),
                     item.stream is not None,
                     item.subject is not None,
+                    *(() if item.key is None else (True,)),
                 )
             )
             arguments.extend(map(intern, item.index_tags()))
@@ -66,11 +67,12 @@ def status_of(shape: int | None) -> Status:
 
 
 def _item(fields: list[Any], numbers: Iterator[int], name: Callable[[int], str]) -> QueryItem:
-    types, exclude_types, tags, has_stream, has_subject = fields
+    types, exclude_types, tags, has_stream, has_subject, *has_key = fields
     return QueryItem(
         types=types,
         tags=[name(next(numbers)) for _ in range(tags)],
         exclude_types=exclude_types,
         stream=name(next(numbers)).removeprefix(stream_tag("")) if has_stream else None,
         subject=name(next(numbers)).removeprefix(subject_tag("")) if has_subject else None,
+        key=name(next(numbers)).removeprefix(key_tag("")) if has_key else None,
     )

@@ -150,7 +150,7 @@ class Recent:
             for position, type_, tags, stream, subject in connection.execute(
                 _RECENT_EVENTS, (last.head, upto)
             ):
-                names = index_tags(split_tags(tags), stream, subject)
+                names = index_tags(split_tags(tags), stream, subject, None)  # the key is one of the tags
                 last.add(
                     position,
                     self._number(connection, type_),

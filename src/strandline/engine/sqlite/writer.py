@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import apsw
 
 from ...append import AppendCondition, AppendResult
-from ...event import Event, SequencedEvent, encode_metadata, encode_sorted, join_tags
+from ...event import Event, SequencedEvent, encode_metadata, encode_sorted
 from ...names import RETAGGED, index_tags
 from ...query import Query
 from ...retag import Change
@@ -170,13 +170,13 @@ class Writer(Judge):
             arguments,
         )
         for position, event in enumerate(events, first):
-            tags = [intern(tag) for tag in index_tags(event.tags, event.stream, event.subject)]
+            tags = [intern(tag) for tag in index_tags(event.tags, event.stream, event.subject, event.key)]
             self._new.add(position, intern(event.type), tags)
             self._new_entries += 1 + len(tags)
             pending.ids.add(event.raw_id)
             pending.rows.append(
                 (
-                    position, event.type, event.data, join_tags(event.tags), event.stream, event.subject,
+                    position, event.type, event.data, event.raw_tags, event.stream, event.subject,
                     event.raw_id, encode_metadata(event.metadata), recorded_at, *about_append,
                 )
             )  # fmt: skip
@@ -213,7 +213,7 @@ class Writer(Judge):
         intern, position = self._interning.intern, event.position
         type_ = intern(event.type)
         self._execute(_KEEP_APPENDED_TAGS, (position,))
-        self._execute(_RETAG_EVENT, (position, join_tags(tags)))
+        self._execute(_RETAG_EVENT, (position, event.with_present_tags(tags).raw_tags))
         self._connection.run_many(_POSTING_DELETE, [(intern(tag), type_, position) for tag in change.removed])
         self._connection.run_many(_POSTING_INSERT, [(intern(tag), type_, position) for tag in change.added])
 

@@ -102,7 +102,7 @@ def to_event(event: DCBEvent) -> Event:
 
 def from_event(event: SequencedEvent) -> DCBSequencedEvent:
     """The recorded event in their words, with its present tags."""
-    tags = event.raw_tags.split("\n") if event.raw_tags else []  # event.tags, without the detour by a tuple
+    tags = list(event.tags)
     if event.raw_metadata is not None:
         tags = _as_given(tags, event.metadata.get(GIVEN_TAGS, ""))
     return DCBSequencedEvent(DCBEvent(event.type, event.data, tags), event.position)
