@@ -82,11 +82,11 @@ class AsyncEventStore:
 
     async def execute(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Executed[R]:
         """See `EventStore.execute`."""
-        return await self.take(decide.execute(command.bind(args, kwargs)))
+        return await self.take(decide.execute(command.bind(args, kwargs), self.store.decisions))
 
     async def project(self, projection: type[Projected] | Projected, *key: str) -> Projected:
         """See `EventStore.project`."""
-        return await self.take(decide.project(decide.instance(projection, key)))
+        return await self.take(decide.project(decide.instance(projection, key), self.store.decisions))
 
     def boundary(self, *projections: *Ts) -> AsyncBoundary[*Ts]:
         """See `EventStore.boundary`: `async with store.boundary(Course("c1")) as b:`."""

@@ -23,6 +23,7 @@ from .append import (
     check_size,
 )
 from .domain import decide
+from .domain.cache import DEFAULT_STATES, DecisionCache
 from .domain.command import Command, Executed
 from .domain.drive import drive
 from .domain.projection import Projection
@@ -59,27 +60,35 @@ def connect(
     max_data_bytes: int = MAX_DATA_BYTES,
     record_conditions: bool = True,
     create: bool = True,
+    decision_cache: int = DEFAULT_STATES,
 ) -> EventStore:
     """Open the store at `url`: a file (SQLite), `sqlite:///…`, `postgresql://…` or `memory:`.
 
     A PostgreSQL database has any number of independent logs; `log` is the name of one. A log that does
     not exist is created, unless `create` is False. `clock` replaces the time that
     `recorded_at` is taken from; `max_data_bytes` limits the data of one event; without
-    `record_conditions` the log forgets under which conditions appends were accepted.
+    `record_conditions` the log forgets under which conditions appends were accepted. Commands keep the
+    states of the last `decision_cache` projections in memory, to read only what is newer; 0 keeps none.
     """
     engine = open_engine(url, log=log, clock=clock, record_conditions=record_conditions, create=create)
-    return EventStore(engine, max_data_bytes=max_data_bytes, clock=clock)
+    return EventStore(engine, max_data_bytes=max_data_bytes, clock=clock, decision_cache=decision_cache)
 
 
 class EventStore:
     """A log of events with conditional appends. Safe to share between threads; a context manager."""
 
     def __init__(
-        self, engine: Engine, *, max_data_bytes: int = MAX_DATA_BYTES, clock: Clock | None = None
+        self,
+        engine: Engine,
+        *,
+        max_data_bytes: int = MAX_DATA_BYTES,
+        clock: Clock | None = None,
+        decision_cache: int = DEFAULT_STATES,
     ) -> None:
         self.engine = engine
         self.clock: Clock = clock or functools.partial(datetime.now, UTC)
         self.max_data_bytes = max_data_bytes
+        self.decisions = DecisionCache(decision_cache)
         self.watch = HeadWatch(engine)
         self.sequencer = Sequencer(engine, self.watch.look)
         self._closed_because = ""
@@ -139,11 +148,11 @@ class EventStore:
 
     def execute(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Executed[R]:
         """Read what the command depends on, let it decide, append; if somebody was faster, again."""
-        return self.take(decide.execute(command.bind(args, kwargs)))
+        return self.take(decide.execute(command.bind(args, kwargs), self.decisions))
 
     def project(self, projection: type[Projected] | Projected, *key: str) -> Projected:
         """The state of a projection as of now: `project(Course("c1"))` or `project(Course, "c1")`."""
-        return self.take(decide.project(decide.instance(projection, key)))
+        return self.take(decide.project(decide.instance(projection, key), self.decisions))
 
     def boundary(self, *projections: *Ts) -> Boundary[*Ts]:
         """A decision by hand: `with store.boundary(Course("c1")) as b: … b.append(event)`.

@@ -1,57 +1,39 @@
-"""The loop of a decision: read, fold, decide, append; on conflict again. Yields steps, so it serves sync and async."""
+"""Decisions by commands: read, fold, decide, append. Yields steps, so it serves sync and async."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from ..append import AppendCondition, AppendRequest, AppendResult
 from ..errors import AppendConditionFailed, InvalidInput
-from ..event import Event, SequencedEvent
+from ..event import Event
 from ..query import Query, QueryItem
-from .boundary import BoundaryOf, last_items
+from .boundary import BoundaryOf
+from .cache import DecisionCache, catch_up
 from .command import Bound, Command, Executed
 from .event import DomainEvent
 from .projection import Projection
-from .steps import Append, AskTime, Events, Pause, ReadEvents, Steps
+from .retry import Decided, until_accepted, written
+from .steps import AskTime, Events, ReadEvents, Steps
 
 Projected = TypeVar("Projected", bound=Projection)
 
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.002, 0.25
 
-
-def execute(bound: Bound) -> Steps[Executed[Any]]:
+def execute(bound: Bound, cache: DecisionCache) -> Steps[Executed[Any]]:
     """Execute a command."""
-    options, key = bound.command.options, bound.command.key
-    once = None if key is None else Query.of(QueryItem(key=key))
-    projections = bound.projections
-    for attempt in range(1, options.attempts + 1):
-        boundary = BoundaryOf(projections)
-        head = yield from fold(boundary)
-        if once is not None:
-            # After the read: whoever is seen by it is found here, and does not look like somebody else's doing.
-            done: Events = yield ReadEvents(once)
-            if done.events:
-                first, last = done.events[0].position, done.events[-1].position
-                return Executed(first, last, last - first + 1, duplicate=True, attempts=attempt)
-        now = (yield AskTime()) if bound.asks_for_time else None
-        decided, value = bound.decide(boundary.states, now)
-        if not decided:
-            return Executed(head, head, 0, value=value, attempts=attempt)
-        events = _events(decided, bound.command)
-        request = AppendRequest(events, _condition(bound, boundary, head), unless_exists=once)
-        try:
-            result: AppendResult = yield Append(request)
-        except AppendConditionFailed as error:
-            error.attempts = attempt
-            if attempt == options.attempts:
-                raise
-            yield Pause(_jitter(attempt))
-            continue
-        value = None if result.duplicate else value
-        return Executed(result.first, result.last, result.count, result.duplicate, value, attempt)
-    raise AssertionError("attempts is at least 1")
+    execution = _Execution(bound, cache)
+    guessed = yield from execution.guess()
+    if guessed is not None:
+        return guessed
+    return (yield from until_accepted(execution.decide, bound.command.options.attempts))
+
+
+def project(projection: Projected, cache: DecisionCache) -> Steps[Projected]:
+    """The state of a projection as of now."""
+    boundary = BoundaryOf([cache.member(projection)])
+    yield from catch_up(boundary.members, cache)
+    return cache.handed_out(boundary.members)[0]  # type: ignore[return-value]
 
 
 def instance(projection: type[Projected] | Projected, key: tuple[str, ...]) -> Projected:
@@ -72,52 +54,76 @@ def instances(projections: Sequence[object]) -> list[Projection]:
     return found
 
 
-def project(projection: Projected) -> Steps[Projected]:
-    """The state of a projection as of now."""
-    boundary = BoundaryOf([projection])
-    yield from fold(boundary)
-    return boundary.states[0]  # type: ignore[return-value]
+class _Execution:
+    """One execution of a command."""
 
+    def __init__(self, bound: Bound, cache: DecisionCache) -> None:
+        self._bound = bound
+        self._command: Command[Any, Any] = bound.command
+        self._cache = cache
+        self._projections = bound.projections
+        key = bound.command.key
+        self._once = None if key is None else Query.of(QueryItem(key=key))
 
-def fold(boundary: BoundaryOf) -> Steps[int]:
-    """Read the boundary and fold it; returns the head of the read."""
-    _, head = yield from fold_with_events(boundary)
-    return head
+    def guess(self) -> Steps[Executed[Any] | None]:
+        """Decide with states that our own last append brought up to date, without a look at the log.
 
+        If they are out of date, the condition of the append says so, as it would after a read. Only what is
+        accepted counts: None if a rule refuses, if nothing is to be done, or if the guess was wrong.
+        """
+        boundary = self._boundary()
+        unread = [member for member in boundary.members if not member.is_own]
+        if self._command.commutative or len(unread) == len(boundary.members):
+            return None
+        yield from catch_up(unread, self._cache)
+        try:
+            decided = yield from self._decide(boundary)
+        except Exception:
+            return None
+        if decided.request is None and not decided.result.duplicate:
+            return None
+        try:
+            return (yield from written(decided, 1))
+        except (AppendConditionFailed, InvalidInput):
+            return None
 
-def fold_with_events(boundary: BoundaryOf) -> Steps[tuple[list[SequencedEvent], int]]:
-    """Read the boundary and fold it; returns the events in order, and the head that they were read with."""
-    events: list[SequencedEvent] = []
-    head: int | None = None
-    query = boundary.read_query
-    if query is not None:
-        found: Events = yield ReadEvents(query)
-        boundary.fold(found.events)
-        events, head = found.events, found.head
-    for state, item in last_items(boundary.states):
-        newest: Events = yield ReadEvents(Query.of(item), until=head, newest_only=True)
-        for event in newest.events:
-            state.apply(event)
-        events = sorted(
-            {event.position: event for event in (*events, *newest.events)}.values(), key=_position
-        )
-        head = newest.head if head is None else head
-    return events, head or 0
+    def decide(self) -> Steps[Decided]:
+        """Decide with states as of now."""
+        boundary = self._boundary()
+        yield from catch_up(boundary.members, self._cache)
+        return (yield from self._decide(boundary))
 
+    def _boundary(self) -> BoundaryOf:
+        return BoundaryOf([self._cache.member(projection) for projection in self._projections])
 
-def _position(event: SequencedEvent) -> int:
-    return event.position
+    def _decide(self, boundary: BoundaryOf) -> Steps[Decided]:
+        if self._once is not None:
+            # After the read: a twin that the read has seen is found here, and not taken for somebody else.
+            done: Events = yield ReadEvents(self._once)
+            if done.events:
+                first, last = done.events[0].position, done.events[-1].position
+                return Decided(None, None, AppendResult(first, last, last - first + 1, duplicate=True))
+        now = (yield AskTime()) if self._bound.asks_for_time else None
+        decided, value = self._bound.decide(self._cache.handed_out(boundary.members), now)
+        if not decided:
+            return Decided.nothing(value, max(member.head for member in boundary.members))
+        events = _events(decided, self._command)
+        request = AppendRequest(events, self._condition(boundary), unless_exists=self._once)
 
+        def advance(result: AppendResult) -> None:
+            if not self._command.commutative:
+                self._cache.advance(boundary.members, events, result.last)
 
-def _condition(bound: Bound, boundary: BoundaryOf, head: int) -> AppendCondition | None:
-    command = bound.command
-    if not command.commutative:
-        return boundary.condition(head)
-    if not command.guard:
-        return None
-    types = [cls.event_type for cls in command.guard]
-    items = [QueryItem(types, [value.tag for value in state.key()]) for state in boundary.states]
-    return AppendCondition(Query(items), head)
+        return Decided(request, value, AppendResult(0, 0, 0), advance)
+
+    def _condition(self, boundary: BoundaryOf) -> AppendCondition | None:
+        if not self._command.commutative:
+            return boundary.condition
+        if not self._command.guard:
+            return None
+        types = [cls.event_type for cls in self._command.guard]
+        items = [QueryItem(types, member.item.tags) for member in boundary.members]
+        return AppendCondition(Query(items), boundary.members[0].head)
 
 
 def _events(decided: Sequence[Event | DomainEvent], command: Command[Any, Any]) -> list[Event]:
@@ -127,8 +133,3 @@ def _events(decided: Sequence[Event | DomainEvent], command: Command[Any, Any]) 
         for event in decided
     ]
     return events if key is None else [event.with_key(key) for event in events]
-
-
-def _jitter(attempt: int) -> float:
-    """A random part of a pause that doubles: full jitter, so that rivals do not meet again."""
-    return random.uniform(0, min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1)))

@@ -7,7 +7,11 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
 from typing import Any, ClassVar, Self, TypeVar, overload
+from uuid import UUID
 
 from ..errors import InvalidInput
 from ..event import SequencedEvent
@@ -16,7 +20,8 @@ from ..tag_id import TagId
 from .event import DomainEvent
 
 H = TypeVar("H", bound=Callable[..., None])
-_IMMUTABLE = (str, bytes, int, float, bool, type(None), tuple, frozenset)
+_ATOMS = (str, bytes, int, float, bool, type(None), datetime, UUID, Decimal, Enum)
+_IMMUTABLE = (*_ATOMS, tuple, frozenset)
 
 
 class Handler:
@@ -100,8 +105,8 @@ class Projection:
         handler, cls = shape_of(type(self)).handlers[event.type]
         self.handle(handler, cls.from_event(event), event)
 
-    def handle(self, handler: Handler, event: DomainEvent, recorded: SequencedEvent) -> None:
-        """Call a handler."""
+    def handle(self, handler: Handler, event: DomainEvent, recorded: SequencedEvent | None) -> None:
+        """Call a handler; one that takes the recorded event needs it."""
         method = getattr(self, handler.name)
         if handler.takes_recorded:
             method(event, recorded)
@@ -111,6 +116,13 @@ class Projection:
     def fresh(self) -> Self:
         """The same key, with nothing folded yet."""
         return type(self)(*self.key())
+
+    def copy(self) -> Self:
+        """A state of its own: changing one does not change the other."""
+        twin = object.__new__(type(self))
+        for name, value in vars(self).items():
+            twin.__dict__[name] = value if isinstance(value, _ATOMS) else copy.deepcopy(value)
+        return twin
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)

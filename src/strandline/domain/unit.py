@@ -10,12 +10,14 @@ from ..append import AppendRequest, AppendResult
 from ..errors import InvalidInput
 from ..event import Event, SequencedEvent
 from .boundary import BoundaryOf
-from .decide import fold_with_events
+from .cache import DecisionCache, catch_up
 from .event import DomainEvent
 from .projection import Projection
 from .steps import Append, Steps
 
 Ts = TypeVarTuple("Ts")
+
+_NOTHING_KEPT = DecisionCache(0)  # `events` are all that the states were folded from
 
 
 class Unit(Generic[*Ts]):
@@ -25,7 +27,7 @@ class Unit(Generic[*Ts]):
     """The projections as of the read."""
 
     def __init__(self, projections: Sequence[Projection]) -> None:
-        self._boundary = BoundaryOf(projections)
+        self._boundary = BoundaryOf.fresh(projections)
         self.events: list[SequencedEvent] = []
         self.head = 0
         self.result: AppendResult | None = None
@@ -41,14 +43,15 @@ class Unit(Generic[*Ts]):
         self._collected.extend(events)
 
     def _begin(self) -> Steps[None]:
-        self.events, self.head = yield from fold_with_events(self._boundary)
+        self.events = yield from catch_up(self._boundary.members, _NOTHING_KEPT)
+        self.head = self._boundary.members[0].head
         self.states = self._boundary.states  # type: ignore[assignment]
         self._is_open = True
 
     def _end(self) -> Steps[None]:
         self._is_open = False
         if self._collected:
-            self.result = yield Append(AppendRequest(self._collected, self._boundary.condition(self.head)))
+            self.result = yield Append(AppendRequest(self._collected, self._boundary.condition))
         else:
             self.result = AppendResult(self.head, self.head, 0)
 

@@ -1,0 +1,125 @@
+"""The decision cache: states that this process folded before, each with the head that it was read at.
+
+A state that is kept never changes: whoever takes one copies it before it folds more events or hands it to a
+decision. It is only ever a place to start from; the read of what is newer, or the condition of the append, decides.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from ..event import Event, SequencedEvent
+from ..query import Query
+from .boundary import Member, advanced, fold, near, query_of
+from .projection import Projection
+from .steps import Events, ReadEvents, Steps
+
+DEFAULT_STATES = 10_000
+
+Key = tuple[Any, ...]
+Kept = tuple[Projection, int, bool]
+
+
+class DecisionCache:
+    """Keeps the states that were used last, at most so many. Safe to share between threads."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept: OrderedDict[Key, Kept] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def member(self, projection: Projection) -> Member:
+        """Where to start from: a state that is kept, or nothing folded yet."""
+        key = _key(projection)
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None:
+                self._kept.move_to_end(key)
+        if kept is None:
+            return Member(projection.fresh())
+        state, head, is_own = kept
+        return Member(state, head, is_own=is_own, is_kept=True)
+
+    def advance(self, members: Sequence[Member], events: Sequence[Event], head: int) -> None:
+        """Keep the states as they are after our own append: its condition proves that nothing else changed them."""
+        for member in members if self._size else ():
+            if not member.is_guarded_whole:
+                continue
+            try:
+                state = advanced(member, events)
+            except Exception:  # the append is done; whoever reads these events next is told what is wrong
+                state = None
+            if state is None:
+                self.forget(member)
+            else:
+                self._keep(state, head, is_own=True)
+
+    def handed_out(self, members: Sequence[Member]) -> list[Projection]:
+        """The states for somebody who may change them: copies of those that are kept from now on."""
+        return [self._handed_out(member) if self._size else member.state for member in members]
+
+    def forget(self, member: Member) -> None:
+        """Begin with the first event the next time."""
+        with self._lock:
+            self._kept.pop(_key(member.state), None)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def _keep(self, state: Projection, head: int, *, is_own: bool) -> None:
+        key = _key(state)
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is None or kept[1] < head:
+                self._kept[key] = state, head, is_own
+                self._kept.move_to_end(key)
+            if len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+
+    def _handed_out(self, member: Member) -> Projection:
+        try:
+            copied = member.state.copy()
+        except Exception:  # a state that cannot be copied is used once
+            return member.state
+        if not member.is_kept:
+            member.is_kept = True
+            self._keep(member.state, member.head, is_own=False)
+        return copied
+
+
+def catch_up(members: Sequence[Member], cache: DecisionCache) -> Steps[list[SequencedEvent]]:
+    """Bring the states to the present, all to the same head; returns the events that were read, in order."""
+    seen: dict[int, SequencedEvent] = {}
+    head: int | None = None
+    waiting = [member for member in members if not member.state.last_only]
+    while waiting:
+        group, waiting = near(waiting)
+        after = min(member.head for member in group)
+        found: Events = yield ReadEvents(query_of(group), after, head)
+        head = found.head if head is None else head
+        seen.update((event.position, event) for event in found.events)
+        for member in group:
+            if member.is_misled_by(found.events, head):
+                cache.forget(member)
+                member.start_again()
+                waiting.append(member)
+        sound = [member for member in group if member not in waiting]
+        fold(sound, found.events)
+        for member in sound:
+            member.head = head
+    for member in members:
+        if member.state.last_only:
+            member.start_again()
+            newest: Events = yield ReadEvents(Query.of(member.item), until=head, newest_only=True)
+            head = newest.head if head is None else head
+            seen.update((event.position, event) for event in newest.events)
+            fold([member], newest.events)
+            member.head = head
+    return [seen[position] for position in sorted(seen)]
+
+
+def _key(projection: Projection) -> Key:
+    return type(projection), *projection.key()

@@ -1,0 +1,60 @@
+"""The loop of every decision: decide, append; on conflict again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..append import AppendRequest, AppendResult
+from ..errors import AppendConditionFailed
+from .command import Executed
+from .steps import Append, Pause, Steps
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.002, 0.25
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """What a decision came to: the append that it asks for, or what there is to say without one."""
+
+    request: AppendRequest | None
+    value: Any
+    result: AppendResult
+    on_accepted: Callable[[AppendResult], None] | None = None
+
+    @classmethod
+    def nothing(cls, value: Any, head: int) -> Decided:
+        """Nothing is to be written; the decision saw the log up to `head`."""
+        return cls(None, value, AppendResult(head, head, 0))
+
+
+def until_accepted(decide: Callable[[], Steps[Decided]], attempts: int) -> Steps[Executed[Any]]:
+    """Decide and append until the append is accepted; the last refusal is raised."""
+    for attempt in range(1, attempts + 1):
+        decided = yield from decide()
+        try:
+            return (yield from written(decided, attempt))
+        except AppendConditionFailed as error:
+            error.attempts = attempt
+            if attempt == attempts:
+                raise
+        yield Pause(_jitter(attempt))
+    raise AssertionError("attempts is at least 1")
+
+
+def written(decided: Decided, attempt: int) -> Steps[Executed[Any]]:
+    """Append what was decided."""
+    result = decided.result
+    if decided.request is not None:
+        result = yield Append(decided.request)
+        if decided.on_accepted is not None and not result.duplicate:
+            decided.on_accepted(result)
+    value = None if result.duplicate else decided.value
+    return Executed(result.first, result.last, result.count, result.duplicate, value, attempt)
+
+
+def _jitter(attempt: int) -> float:
+    """A random part of a pause that doubles: full jitter, so that rivals do not meet again."""
+    return random.uniform(0, min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1)))

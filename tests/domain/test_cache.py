@@ -1,0 +1,422 @@
+"""The decision cache: a state that is kept is only a place to start from; no decision differs because of it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from enrolment import (
+    CapacityChanged,
+    Course,
+    CourseDefined,
+    CourseFull,
+    CourseId,
+    Invoices,
+    Seats,
+    Student,
+    StudentId,
+    StudentSubscribed,
+    define,
+    enroll,
+    write_invoice,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import strandline
+from places import Place
+from strandline import (
+    AppendConditionFailed,
+    DomainEvent,
+    Event,
+    EventStore,
+    Projection,
+    Query,
+    command,
+    on,
+)
+from strandline.domain.boundary import NEAR
+from strandline.domain.steps import Append, ReadEvents, Step
+from strandline.testing import violations
+
+
+@pytest.fixture
+def store(place: Place) -> Iterator[EventStore]:
+    with place.connect() as store:
+        store.append(CourseDefined(course=CourseId("c1"), capacity=3))
+        yield store
+
+
+class Steps:
+    """Notes what decisions ask of a store."""
+
+    def __init__(self, store: EventStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.taken: list[Step] = []
+        perform = store._perform
+
+        def noted(step: Step) -> Any:
+            self.taken.append(step)
+            return perform(step)
+
+        monkeypatch.setattr(store, "_perform", noted)
+
+    def reads(self) -> list[int]:
+        """The `after` of the reads since the last question."""
+        found = [step.after for step in self.taken if isinstance(step, ReadEvents)]
+        self.taken.clear()
+        return found
+
+    def appends(self) -> list[Append]:
+        return [step for step in self.taken if isinstance(step, Append)]
+
+
+@pytest.fixture
+def steps(store: EventStore, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    return Steps(store, monkeypatch)
+
+
+class Places(Projection):
+    """What `Course` is, without handlers that want to see the recorded event."""
+
+    id: CourseId
+    capacity: int = 0
+    students: list[str] = []
+
+    @on
+    def changed(self, event: CourseDefined | CapacityChanged) -> None:
+        self.capacity = event.capacity
+
+    @on
+    def subscribed(self, event: StudentSubscribed) -> None:
+        self.students.append(event.student)
+
+
+@command
+def join(places: Places, student: str) -> Iterator[StudentSubscribed]:
+    if len(places.students) >= places.capacity:
+        raise CourseFull(places.id)
+    yield subscribed(student, places.id)
+
+
+class Locked(Projection):
+    """Its state cannot be copied."""
+
+    id: CourseId
+    taken: int = 0
+    lock: Any = None
+
+    @on
+    def subscribed(self, event: StudentSubscribed) -> None:
+        self.taken += 1
+        self.lock = threading.Lock()
+
+
+@command
+def take(locked: Locked) -> Iterator[StudentSubscribed]:
+    yield subscribed(f"s{locked.taken}", locked.id)
+
+
+def subscribed(student: str, course: str = "c1") -> StudentSubscribed:
+    return StudentSubscribed(student=StudentId(student), course=CourseId(course))
+
+
+def changed(capacity: int, course: str = "c1") -> CapacityChanged:
+    return CapacityChanged(course=CourseId(course), capacity=capacity)
+
+
+def test_a_state_is_read_once_and_then_only_what_is_newer(store: EventStore, steps: Steps) -> None:
+    assert store.project(Course("c1")).capacity == 3
+    assert steps.reads() == [0]
+    store.append([Event("Other", {}), subscribed("s1")])
+    assert store.project(Course("c1")).students == ["s1@3"]
+    assert steps.reads() == [1]
+
+
+def test_after_an_own_append_nothing_is_read_at_all(store: EventStore, steps: Steps) -> None:
+    store.execute(join, Places("c1"), "s1")
+    assert steps.reads() == [0]
+    store.append(Event("Other", {}))
+    executed = store.execute(join, Places("c1"), "s2")
+    assert (executed.position, executed.attempts, steps.reads()) == (4, 1, [])
+    assert store.project(Places("c1")).students == ["s1", "s2"]
+    assert violations(store) == []
+
+
+def test_a_handler_that_wants_the_recorded_event_gets_the_real_one(store: EventStore, steps: Steps) -> None:
+    store.execute(enroll, Student("s1"), Course("c1"))
+    steps.reads()
+    store.execute(enroll, Student("s1"), Course("c1"))
+    assert 0 in steps.reads()  # the course is read; the student has what our own append proves
+    assert store.project(Course("c1")).students == ["s1@2", "s1@3"]
+
+
+def test_what_somebody_else_wrote_is_noticed_by_the_append(store: EventStore, steps: Steps) -> None:
+    store.execute(join, Places("c1"), "s1")
+    store.append([subscribed("x"), changed(2)])
+    steps.reads()
+    with pytest.raises(CourseFull):
+        store.execute(join, Places("c1"), "s2")
+    assert len(steps.appends()) == 1  # by a wrong guess, which was refused
+    assert store.head() == 4
+
+
+def test_a_rule_that_refuses_on_what_is_out_of_date_is_asked_again(store: EventStore) -> None:
+    for name in "abc":
+        store.execute(join, Places("c1"), name)
+    store.append(changed(4))
+    assert store.execute(join, Places("c1"), "d").count == 1
+
+
+def test_nothing_to_do_on_what_is_out_of_date_is_decided_again(store: EventStore) -> None:
+    @command
+    def fill(places: Places) -> Iterator[StudentSubscribed]:
+        for number in range(len(places.students), places.capacity):
+            yield subscribed(f"f{number}", places.id)
+
+    assert store.execute(fill, Places("c1")).count == 3
+    store.append(changed(5))
+    assert store.execute(fill, Places("c1")).count == 2
+    idle = store.execute(fill, Places("c1"))
+    assert (idle.count, idle.position) == (0, store.head())
+
+
+def test_a_retag_behind_a_state_that_is_kept_builds_it_anew(store: EventStore) -> None:
+    store.append([subscribed("s1"), subscribed("s2"), subscribed("s9", "c9")])
+    assert store.project(Places("c1")).students == ["s1", "s2"]
+    store.retag([2], replace={"course": ["c9"]})
+    assert store.project(Places("c1")).students == ["s2"]
+    assert store.project(Places("c9")).students == ["s1", "s9"]
+    store.retag([4], replace={"course": ["c1"]})
+    assert store.project(Places("c1")).students == ["s2", "s9"]
+
+
+def test_a_retag_behind_an_own_append_refuses_the_guess(store: EventStore) -> None:
+    store.append(CourseDefined(course=CourseId("c2"), capacity=9))
+    store.execute(join, Places("c1"), "s1")
+    store.execute(join, Places("c2"), "s2")
+    store.retag([4], replace={"course": ["c1"]})
+    assert store.execute(join, Places("c1"), "s3").count == 1
+    assert store.project(Places("c1")).students == ["s1", "s2", "s3"]
+    with pytest.raises(CourseFull):
+        store.execute(join, Places("c1"), "s4")
+    assert violations(store) == []
+
+
+def test_an_event_that_does_not_conflict_is_in_the_next_decision(store: EventStore, steps: Steps) -> None:
+    """It comes between the read and the append: the append proves nothing about it, so it is read."""
+    seen = []
+
+    @command
+    def take_seat(seats: Seats) -> Iterator[StudentSubscribed]:
+        seen.append((seats.capacity, seats.taken))
+        if len(seen) == 1:
+            store.append(changed(9))
+        yield subscribed("s", seats.id)
+
+    assert store.execute(take_seat, Seats("c1")).attempts == 1
+    assert store.execute(take_seat, Seats("c1")).attempts == 1
+    assert seen == [(3, 0), (9, 1)]
+    assert steps.reads() == [0, 1]
+
+
+def test_decisions_get_copies(store: EventStore) -> None:
+    @command
+    def spoil(places: Places) -> Iterator[StudentSubscribed]:
+        yield subscribed("s1", places.id)
+        places.students.append("nobody")
+        places.capacity = 0
+
+    store.execute(spoil, Places("c1"))
+    assert store.project(Places("c1")).students == ["s1"]
+    mine = store.project(Places("c1"))
+    mine.students.clear()
+    assert store.execute(join, Places("c1"), "s2").count == 1
+    assert store.project(Places("c1")).students == ["s1", "s2"]
+
+
+def test_a_commutative_command_reads_and_proves_nothing(store: EventStore, steps: Steps) -> None:
+    @command(commutative=True)
+    def add(places: Places, student: str) -> Iterator[StudentSubscribed]:
+        yield subscribed(student, places.id)
+
+    store.execute(join, Places("c1"), "s1")
+    steps.reads()
+    store.append(changed(4))
+    store.execute(add, Places("c1"), "s2")
+    assert steps.reads() == [2]
+    assert store.project(Places("c1")).students == ["s1", "s2"]
+
+
+def test_numbers_without_gaps_go_on(store: EventStore, steps: Steps) -> None:
+    assert [store.execute(write_invoice, Invoices()).position for _ in range(3)] == [2, 3, 4]
+    assert steps.reads() == [0]
+    assert store.project(Invoices()).last == 3
+
+
+def test_states_far_apart_are_read_apart(store: EventStore, steps: Steps) -> None:
+    store.project(Student("s1"))
+    store.append([Event("Other", {}) for _ in range(NEAR + 1)])
+    store.project(Course("c1"))
+    steps.reads()
+    store.append(subscribed("s1"))
+    store.execute(enroll, Student("s1"), Course("c1"))
+    assert steps.reads() == [1, NEAR + 2]
+    assert store.project(Student("s1")).courses == 2
+
+
+def test_a_command_without_the_cache_reads_everything_each_time(place: Place) -> None:
+    with place.connect(decision_cache=0) as store, pytest.MonkeyPatch.context() as patch:
+        steps = Steps(store, patch)
+        store.append(CourseDefined(course=CourseId("c1"), capacity=3))
+        for name in "ab":
+            store.execute(join, Places("c1"), name)
+        assert steps.reads() == [0, 0]
+        assert len(store.decisions) == 0
+
+
+def test_the_cache_is_bounded_and_keeps_what_was_used_last(place: Place) -> None:
+    with place.connect(decision_cache=2) as store, pytest.MonkeyPatch.context() as patch:
+        steps = Steps(store, patch)
+        store.append(Event("Other", {}))
+        for name in ("a", "b", "a", "c"):
+            store.project(Student(name))
+        assert len(store.decisions) == 2
+        steps.reads()
+        for name in ("a", "c", "b"):
+            store.project(Student(name))
+        assert steps.reads() == [1, 1, 0]
+
+
+def test_a_state_that_cannot_be_copied_is_not_kept(store: EventStore, steps: Steps) -> None:
+    assert [store.execute(take, Locked("c1")).count for _ in range(3)] == [1, 1, 1]
+    assert store.project(Locked("c1")).taken == 3
+
+
+def test_an_own_event_that_cannot_be_folded_does_not_undo_the_append(store: EventStore) -> None:
+    @command
+    def broken(places: Places) -> CapacityChanged:
+        return CapacityChanged(course=places.id, capacity="many")  # type: ignore[arg-type]
+
+    assert store.execute(broken, Places("c1")).count == 1
+    with pytest.raises(strandline.InvalidEvent, match="capacity"):
+        store.project(Places("c1"))
+
+
+def test_the_last_error_still_tells_of_a_conflict(store: EventStore) -> None:
+    store.execute(join, Places("c1"), "s1")
+
+    @command
+    def late(places: Places) -> Iterator[StudentSubscribed]:
+        store.append(changed(9))
+        yield subscribed("s2", places.id)
+
+    with pytest.raises(AppendConditionFailed) as caught:
+        store.execute(late.with_options(attempts=2), Places("c1"))
+    assert caught.value.attempts == 2
+
+
+def test_a_log_that_lost_its_end_is_read_from_the_start(store: EventStore) -> None:
+    """As after the restore of a backup: the state that is kept knows more than the log."""
+    ahead = Places("c1")
+    ahead.students.append("of another past")
+    store.decisions._keep(ahead, 9, is_own=True)
+    store.execute(join, Places("c1"), "s2")
+    assert store.project(Places("c1")).students == ["s2"]
+    store.decisions._keep(ahead, 9, is_own=False)
+    assert store.project(Places("c1")).students == ["s2"]
+
+
+def test_two_stores_on_one_log_never_sell_a_seat_twice(kept: Place) -> None:
+    sold: list[str] = []
+
+    def sell(store: EventStore, name: str) -> None:
+        for number in range(15):
+            try:
+                store.execute(join.with_options(attempts=60), Places(f"c{number % 2}"), f"{name}{number}")
+            except CourseFull:
+                continue
+            sold.append(name)
+
+    with kept.connect() as one, kept.connect() as two:
+        for number in range(2):
+            one.execute(define, Course(f"c{number}"), 6)
+        threads = [
+            threading.Thread(target=sell, args=(store, name)) for name, store in zip("abcd", [one, two] * 2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(sold) == 12
+        for store in (one, two):
+            assert [len(store.project(Places(f"c{number}")).students) for number in range(2)] == [6, 6]
+        assert violations(one) == []
+
+
+def test_async_stores_share_the_cache(place: Place) -> None:
+    async def main() -> None:
+        async with place.connect_async() as store:
+            await store.append(CourseDefined(course=CourseId("c1"), capacity=4))
+            buys = [store.execute(join.with_options(attempts=60), Places("c1"), f"s{n}") for n in range(9)]
+            outcomes = await asyncio.gather(*buys, return_exceptions=True)
+            assert sum(isinstance(outcome, CourseFull) for outcome in outcomes) == 5
+            assert len((await store.project(Places("c1"))).students) == 4
+
+    asyncio.run(main())
+
+
+COURSES = st.sampled_from(["c1", "c2"])
+STUDENTS = st.sampled_from(["s1", "s2", "s3"])
+OPERATIONS = st.one_of(
+    st.tuples(st.just("join"), COURSES, STUDENTS),
+    st.tuples(st.just("enroll"), COURSES, STUDENTS),
+    st.tuples(st.just("seat"), COURSES, STUDENTS),
+    st.tuples(st.just("change"), COURSES, st.integers(0, 6)),
+    st.tuples(st.just("move"), st.integers(1, 12), COURSES),
+    st.tuples(st.just("project"), COURSES, STUDENTS),
+    st.tuples(st.just("number"), COURSES, STUDENTS),
+)
+
+
+@command
+def take_seat(seats: Seats, student: str) -> Iterator[DomainEvent]:
+    if seats.taken < seats.capacity:
+        yield subscribed(student, seats.id)
+
+
+@settings(max_examples=150)
+@given(st.lists(st.tuples(st.booleans(), OPERATIONS), max_size=25))
+def test_random_histories_come_out_as_without_a_cache(history: list[tuple[bool, Any]]) -> None:
+    """Two stores with caches on one log, against one without: every answer is the same."""
+
+    def answer(store: EventStore, operation: str, one: Any, two: Any) -> Any:
+        try:
+            match operation:
+                case "join":
+                    return store.execute(join, Places(one), two).count
+                case "enroll":
+                    return store.execute(enroll, Student(two), Course(one)).count
+                case "seat":
+                    return store.execute(take_seat, Seats(one), two).count
+                case "change":
+                    return store.append(changed(two, one)).count
+                case "move":
+                    return store.retag([one], replace={"course": [two]}).count if one <= store.head() else 0
+                case "number":
+                    return store.execute(write_invoice, Invoices()).count
+            return [store.project(p) for p in (Places(one), Course(one), Seats(one), Student(two), Invoices())]
+        except CourseFull as full:
+            return str(full)
+
+    with strandline.connect("memory:") as left, strandline.connect("memory:", decision_cache=0) as plain:
+        with EventStore(left.engine) as right:
+            for store in (left, plain):
+                store.append([changed(3), changed(2, "c2")])
+            for is_right, operation in history:
+                assert answer(right if is_right else left, *operation) == answer(plain, *operation)
+            assert [event.data for event in left.read()] == [event.data for event in plain.read()]
+            assert left.count(Query.all()) == plain.head()
+            assert violations(left) == []
