@@ -27,7 +27,20 @@ from .results import Measurement, Results
 from .stores import Store, all_stores
 
 HOMES: tuple[HomeName, ...] = ("embedded", "postgres")
-GROUPS = (RAW, "append", "cycle", "query", "scan", "bulk", "check", "processes", "small", "disk", "memory")
+GROUPS = (
+    RAW,
+    "append",
+    "cycle",
+    "execute",
+    "query",
+    "scan",
+    "bulk",
+    "check",
+    "processes",
+    "small",
+    "disk",
+    "memory",
+)
 # Not /tmp: that is memory on many machines, and flushes to memory cost nothing.
 DIRECTORY = Path("/var/tmp")
 PIPED_WIDTH = 170

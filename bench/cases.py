@@ -25,6 +25,7 @@ DISK_CLIENTS = 64
 # As many as the slower of a home writes in some seconds.
 DISK_EVENTS: dict[HomeName, int] = {"embedded": 50_000, "postgres": 5_000}
 RAW = "raw"
+_BY_COMMAND: tuple[Action, ...] = ("execute", "cached")
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,13 @@ def store_cases(settings: Settings) -> list[Case]:
             _crowd_case("cycle", clients, _in_any_way if clients == many else _in_threads)
             for clients in sorted({few, many})
         ],
+        *[
+            _crowd_case(
+                action, clients, _in_any_way_by_command if clients == many else _in_threads_by_command
+            )
+            for action in _BY_COMMAND
+            for clients in sorted({few, many})
+        ],
         Case("query", "query", "decision query", "queries/s", _query, _in_threads),
         Case("scan", "scan", "full scan", "events/s", _scan, _in_threads),
         Case("bulk", "bulk", f"bulk append, batches of {BATCH:,}", "events/s", _bulk, _in_threads),
@@ -149,6 +157,14 @@ def _in_any_way(store: Store) -> bool:
     return True
 
 
+def _in_any_way_by_command(store: Store) -> bool:
+    return store.has_commands
+
+
+def _in_threads_by_command(store: Store) -> bool:
+    return store.has_commands and not store.is_async
+
+
 def _in_threads(store: Store) -> bool:
     return not store.is_async
 
@@ -172,12 +188,17 @@ def _once(
 
 
 def _crowd_case(action: Action, clients: int, fits: Callable[[Store], bool]) -> Case:
-    title = {"append": "conditional append", "cycle": "cycle (read + append)"}[action]
+    title = {
+        "append": "conditional append",
+        "cycle": "cycle (read + append)",
+        "execute": "cycle through execute",
+        "cached": "cycle through execute, decision cache, hot courses",
+    }[action]
     return Case(
         f"{action}@{clients}",
-        action,
+        "execute" if action == "cached" else action,
         f"{title}, {_count(clients)}",
-        f"{action}s/s",
+        "decisions/s",
         lambda lab, store: _crowd(lab, store, action, clients, "course"),
         fits,
     )
@@ -189,6 +210,8 @@ def _count(clients: int) -> str:
 
 def _crowd(lab: Lab, store: Store, action: Action, clients: int, history: History) -> Measured:
     workload = lab.settings.small_workload if history == "small" else lab.settings.workload
+    if action == "cached":
+        workload = workload.hot()
     with lab.running(store, history, writes=True) as running:
         crowd = Crowd(0, clients, clients)
         return Measured.of(drive(store, running.address, action, workload, crowd, lab.settings.seconds))

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from .stores import AsyncClient, Client
+from .stores import AsyncClient, AsyncCommandClient, Client, CommandClient
 from .workload import Decision, NewEvent, Query
 
 # A step does one operation and returns what it counts for: 1, or the number of events.
@@ -100,8 +100,8 @@ def appends(client: Client, decisions: Iterator[Decision]) -> Step:
 
     def step() -> int:
         nonlocal after
-        query, event = next(decisions)
-        after = client.append(event, query, after)
+        decision = next(decisions)
+        after = client.append(decision.event, decision.query, after)
         return 1
 
     return step
@@ -111,9 +111,20 @@ def cycles(client: Client, decisions: Iterator[Decision]) -> Step:
     """Read what the decision depends on, then append."""
 
     def step() -> int:
-        query, event = next(decisions)
+        decision = next(decisions)
+        query = decision.query
         head, _ = client.read(query)
-        client.append(event, query, head)
+        client.append(decision.event, query, head)
+        return 1
+
+    return step
+
+
+def executes(client: CommandClient, decisions: Iterator[Decision]) -> Step:
+    """The cycle as a command; only stores that have such a thing can do it."""
+
+    def step() -> int:
+        client.execute(next(decisions))
         return 1
 
     return step
@@ -160,8 +171,8 @@ async def appends_async(client: AsyncClient, decisions: Iterator[Decision]) -> A
 
     async def step() -> int:
         nonlocal after
-        query, event = next(decisions)
-        after = await client.append(event, query, after)
+        decision = next(decisions)
+        after = await client.append(decision.event, decision.query, after)
         return 1
 
     return step
@@ -171,9 +182,20 @@ async def cycles_async(client: AsyncClient, decisions: Iterator[Decision]) -> As
     """See `cycles`."""
 
     async def step() -> int:
-        query, event = next(decisions)
+        decision = next(decisions)
+        query = decision.query
         head, _ = await client.read(query)
-        await client.append(event, query, head)
+        await client.append(decision.event, query, head)
+        return 1
+
+    return step
+
+
+async def executes_async(client: AsyncCommandClient, decisions: Iterator[Decision]) -> AsyncStep:
+    """See `executes`."""
+
+    async def step() -> int:
+        await client.execute(next(decisions))
         return 1
 
     return step

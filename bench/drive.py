@@ -11,15 +11,22 @@ from .clients import (
     appends_async,
     cycles,
     cycles_async,
+    executes,
+    executes_async,
     run_tasks,
     run_threads,
 )
 from .stores import Store
 from .workload import Workload
 
-Action = Literal["append", "cycle"]
-STEPS = {"append": appends, "cycle": cycles}
-ASYNC_STEPS = {"append": appends_async, "cycle": cycles_async}
+Action = Literal["append", "cycle", "execute", "cached"]
+STEPS = {"append": appends, "cycle": cycles, "execute": executes, "cached": executes}
+ASYNC_STEPS = {
+    "append": appends_async,
+    "cycle": cycles_async,
+    "execute": executes_async,
+    "cached": executes_async,
+}
 
 
 class Crowd(NamedTuple):
@@ -34,14 +41,15 @@ def drive(
     store: Store, address: str, action: Action, workload: Workload, crowd: Crowd, seconds: float
 ) -> Sample:
     """Connect, and let the crowd decide on its own keys for so many seconds."""
+    keeps_states = action == "cached"
     decisions = [workload.decisions(crowd.first + index, crowd.everywhere) for index in range(crowd.here)]
     if store.is_async:
 
         async def run() -> Sample:
-            async with store.connect_async(address) as client:
+            async with store.connect_async(address, keeps_states=keeps_states) as client:
                 steps = [await ASYNC_STEPS[action](client, each) for each in decisions]
                 return await run_tasks(steps, seconds)
 
         return asyncio.run(run())
-    with store.connect(address) as client:
+    with store.connect(address, keeps_states=keeps_states) as client:
         return run_threads([STEPS[action](client, each) for each in decisions], seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,7 @@ from typing import Literal
 class Goal:
     """`floor` must hold, `target` is wanted; `of` says of what number.
 
-    `peer`: ours divided by the peer's. `growth`: ours in the full store divided by ours in this small one.
+    `peer`: ours divided by the peer's (in the case `beside`, if given). `growth`: ours in the full store divided by ours in this small one.
     `share`: ours divided by ours in the case `beside`. `value`: our number itself, at most that.
     """
 
@@ -54,6 +55,7 @@ def _embedded() -> Match:
             Goal("append@64", tasks, 2.5, 5, p99_below="peer"),
             Goal("cycle@1", threads, 3.5, 5),
             Goal("cycle@64", both, 1.6, 3),
+            *_by_command(both, (3, 4), (1.4, 2.5), (6, 10), (5, 10)),
             Goal("query", threads, 6, 9),
             Goal("scan", threads, 2.5, 3.5),
             Goal("bulk", threads, 1, 2),
@@ -79,6 +81,7 @@ def _postgres() -> Match:
             Goal("append@64", tasks, 10, 16),
             Goal("cycle@1", threads, 2, 3),
             Goal("cycle@64", both, 4, 6),
+            *_by_command(both, (1.8, 2.5), (3.5, 5), (3, 4), (8, 12)),
             Goal("query", threads, 2.5, 4),
             Goal("scan", threads, 3, 4),
             Goal("bulk", threads, 3, 5),
@@ -89,6 +92,16 @@ def _postgres() -> Match:
             Goal("processes:2x32", both, 0.8, 0.8, of="share", beside="append@64"),
         ),
     )
+
+
+def _by_command(stores: tuple[str, ...], *aims: tuple[float, float]) -> Iterator[Goal]:
+    """What commands have to reach against the peer's cycle, and against our own without types."""
+    cases = ("execute@1", "execute@64", "cached@1", "cached@64")
+    for case, (floor, target) in zip(cases, aims, strict=True):
+        clients = case.partition("@")[2]
+        yield Goal(case, stores, floor, target, beside=f"cycle@{clients}")
+        if case.startswith("execute"):
+            yield Goal(case, stores, 1 / 1.4, 1, of="share", beside=f"cycle@{clients}")
 
 
 EMBEDDED, POSTGRES = _embedded(), _postgres()

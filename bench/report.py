@@ -96,9 +96,10 @@ def _cells(summary: Summary) -> list[str]:
 def _comparison(results: Results, match: Match, summary: Summary) -> list[Text]:
     if summary.store == match.peer:
         return [Text(), Text(), Text()]
-    ratio = results.ratio(summary, match.peer)
-    shown = Text("" if ratio is None else f"{short(ratio)}×")
     verdicts = results.verdicts_on(match, summary)
+    beside = verdicts[0].beside if verdicts and verdicts[0].of == "peer" else ""
+    ratio = results.ratio(summary, match.peer, beside)
+    shown = Text("" if ratio is None else f"{short(ratio)}×")
     if not verdicts:
         return [shown, Text(), Text()]
     return [shown, Text(_aim(verdicts[0])), Text("; ").join(map(_mark, verdicts))]

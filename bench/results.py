@@ -81,9 +81,9 @@ class Results:
         """The summary of this case on this store."""
         return self._by_name.get((case, store))
 
-    def ratio(self, ours: Summary, peer: str) -> float | None:
-        """Ours divided by the peer's number in the same case."""
-        theirs = self.find(ours.case, peer)
+    def ratio(self, ours: Summary, peer: str, beside: str = "") -> float | None:
+        """Ours divided by the peer's number in the same case, or in another."""
+        theirs = self.find(beside or ours.case, peer)
         return ours.median / theirs.median if theirs and theirs.median else None
 
     def verdicts(self) -> list[Verdict]:
@@ -130,7 +130,7 @@ class Results:
         if goal.of == "value":
             return ours.median
         if goal.of == "peer":
-            return self.ratio(ours, match.peer)
+            return self.ratio(ours, match.peer, goal.beside)
         if goal.of == "share":
             whole = self.find(goal.beside, ours.store)
             return ours.median / whole.median if whole and whole.median else None

@@ -41,8 +41,16 @@ Query = tuple[Item, ...]
 class Decision(NamedTuple):
     """What a client depends on, and what it writes if nothing of that changed."""
 
-    query: Query
-    event: NewEvent
+    course: int
+    student: int
+
+    @property
+    def query(self) -> Query:
+        return decision_query(self.course, self.student)
+
+    @property
+    def event(self) -> NewEvent:
+        return subscription(self.course, self.student)
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,11 @@ class Workload:
         while True:
             course = client + clients * choose.randrange(self.courses // clients)
             student = client + clients * choose.randrange(self.students // clients)
-            yield Decision(decision_query(course, student), subscription(course, student))
+            yield Decision(course, student)
+
+    def hot(self) -> Workload:
+        """As many courses and students as the smallest workload has: all of them are used again and again."""
+        return Workload(0)
 
 
 def decision_query(course: int, student: int) -> Query:
@@ -107,9 +119,14 @@ def subscription(course: int, student: int) -> NewEvent:
 
 def payload(course: int, student: int) -> bytes:
     """JSON of exactly `DATA_BYTES` bytes that does not compress well."""
-    fields = f'{{"course":"{course}","student":"{student}","note":"'
+    return f'{{"course":"{course}","student":"{student}","note":"{note(course, student)}"}}'.encode()
+
+
+def note(course: int, student: int) -> str:
+    """What fills the payload."""
     begin = (course * 31 + student * 17) % (len(_NOISE) - DATA_BYTES)
-    return f'{fields}{_NOISE[begin : begin + DATA_BYTES - len(fields) - 2]}"}}'.encode()
+    length = DATA_BYTES - len(f'{{"course":"{course}","student":"{student}","note":""}}')
+    return _NOISE[begin : begin + length]
 
 
 def _any_event(choose: random.Random, workload: Workload) -> NewEvent:

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from ..homes import HomeName
-from ..workload import NewEvent, Query
+from ..workload import Decision, NewEvent, Query
 
 
 class Running(NamedTuple):
@@ -60,6 +60,22 @@ class AsyncClient(Protocol):
         ...
 
 
+class CommandClient(Client, Protocol):
+    """A client of a store that `has_commands`."""
+
+    def execute(self, decision: Decision) -> None:
+        """Read and append by a typed command."""
+        ...
+
+
+class AsyncCommandClient(AsyncClient, Protocol):
+    """The same for asyncio."""
+
+    async def execute(self, decision: Decision) -> None:
+        """See `CommandClient.execute`."""
+        ...
+
+
 class Store(Protocol):
     """One of the things that are compared."""
 
@@ -67,6 +83,7 @@ class Store(Protocol):
     home: HomeName  # where its places are
     prefilled_as: str  # stores of a home with the same value can use each other's places
     is_async: bool
+    has_commands: bool
     durability: str  # what is done before an append is acknowledged
 
     def version(self) -> str:
@@ -77,11 +94,13 @@ class Store(Protocol):
         """Run whatever must run so that clients can connect to the store at this place of its home."""
         ...
 
-    def connect(self, address: str) -> AbstractContextManager[Client]:
-        """Connect from this process."""
+    def connect(self, address: str, *, keeps_states: bool = False) -> AbstractContextManager[Client]:
+        """Connect from this process; what has commands may keep states in memory, if allowed."""
         ...
 
-    def connect_async(self, address: str) -> AbstractAsyncContextManager[AsyncClient]:
+    def connect_async(
+        self, address: str, *, keeps_states: bool = False
+    ) -> AbstractAsyncContextManager[AsyncClient]:
         """Connect from the running event loop; only if `is_async`."""
         ...
 

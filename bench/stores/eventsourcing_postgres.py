@@ -26,6 +26,7 @@ class EventsourcingPostgres:
     home: HomeName = "postgres"
     prefilled_as = "eventsourcing"
     is_async = False
+    has_commands = False
     durability = (
         "every append is a transaction, flushed before it is acknowledged; one at a time (table lock)"
     )
@@ -43,11 +44,13 @@ class EventsourcingPostgres:
         yield Running(place, None)
 
     @contextmanager
-    def connect(self, address: str) -> Iterator[Client]:
+    def connect(self, address: str, *, keeps_states: bool = False) -> Iterator[Client]:
         with _recorder(address, create_table="no") as recorder:
             yield EventsourcingClient(recorder)
 
-    def connect_async(self, address: str) -> AbstractAsyncContextManager[AsyncClient]:
+    def connect_async(
+        self, address: str, *, keeps_states: bool = False
+    ) -> AbstractAsyncContextManager[AsyncClient]:
         raise NotImplementedError
 
 

@@ -9,9 +9,12 @@ from importlib.metadata import version
 import strandline
 from strandline import AppendCondition, AsyncEventStore, Event, EventStore, Query, QueryItem, SequencedEvent
 
-from ..workload import NewEvent
+from ..school import Course, Student, subscribe
+from ..workload import Decision, NewEvent, note
 from ..workload import Query as PlainQuery
 from . import AsyncClient, Client
+
+STATES = 10_000
 
 
 class InThreads:
@@ -19,16 +22,19 @@ class InThreads:
 
     prefilled_as = "strandline"
     is_async = False
+    has_commands = True
 
     def version(self) -> str:
         return version("strandline")
 
     @contextmanager
-    def connect(self, address: str) -> Iterator[Client]:
-        with strandline.connect(address) as store:
+    def connect(self, address: str, *, keeps_states: bool = False) -> Iterator[Client]:
+        with strandline.connect(address, decision_cache=STATES * keeps_states) as store:
             yield StrandlineClient(store)
 
-    def connect_async(self, address: str) -> AbstractAsyncContextManager[AsyncClient]:
+    def connect_async(
+        self, address: str, *, keeps_states: bool = False
+    ) -> AbstractAsyncContextManager[AsyncClient]:
         raise NotImplementedError
 
 
@@ -38,8 +44,8 @@ class InTasks(InThreads):
     is_async = True
 
     @asynccontextmanager
-    async def connect_async(self, address: str) -> AsyncIterator[AsyncClient]:
-        async with strandline.connect_async(address) as store:
+    async def connect_async(self, address: str, *, keeps_states: bool = False) -> AsyncIterator[AsyncClient]:
+        async with strandline.connect_async(address, decision_cache=STATES * keeps_states) as store:
             yield AsyncStrandlineClient(store)
 
 
@@ -65,6 +71,9 @@ class StrandlineClient:
     def scan(self) -> int:
         return _look_at(self._store.read())
 
+    def execute(self, decision: Decision) -> None:
+        self._store.execute(subscribe, *_arguments(decision))
+
 
 class AsyncStrandlineClient:
     """See `AsyncClient`."""
@@ -87,6 +96,9 @@ class AsyncStrandlineClient:
             count += 1
         return read.head, count
 
+    async def execute(self, decision: Decision) -> None:
+        await self._store.execute(subscribe, *_arguments(decision))
+
 
 def _look_at(read: Iterable[SequencedEvent]) -> int:
     count = 0
@@ -94,6 +106,11 @@ def _look_at(read: Iterable[SequencedEvent]) -> int:
         _ = event.type, event.data
         count += 1
     return count
+
+
+def _arguments(decision: Decision) -> tuple[Course, Student, str]:
+    course, student = decision
+    return Course(str(course)), Student(str(student)), note(course, student)
 
 
 def _event(event: NewEvent) -> Event:

@@ -31,6 +31,7 @@ class UmaDB:
     home: HomeName = "embedded"
     prefilled_as = "umadb"
     is_async = False
+    has_commands = False
     durability = "server's default: fdatasync before every acknowledgement (seen with strace; group commit)"
 
     def version(self) -> str:
@@ -58,7 +59,7 @@ class UmaDB:
             (directory / "server.log").unlink(missing_ok=True)
 
     @contextmanager
-    def connect(self, address: str) -> Iterator[Client]:
+    def connect(self, address: str, *, keeps_states: bool = False) -> Iterator[Client]:
         import umadb
 
         client = umadb.Client(address)
@@ -67,7 +68,9 @@ class UmaDB:
         finally:
             client.close()
 
-    def connect_async(self, address: str) -> AbstractAsyncContextManager[AsyncClient]:
+    def connect_async(
+        self, address: str, *, keeps_states: bool = False
+    ) -> AbstractAsyncContextManager[AsyncClient]:
         raise NotImplementedError
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[2]
 SIZE = ("--events", "300", "--clients", "1,4", "--seconds", "0.1", "--rounds", "1")
 ANY_WAY = {"append@4", "cycle@4", "processes:2x2", "small:append@4"}
+BY_COMMAND = {"execute@4", "cached@4"}
 THREADS = {*ANY_WAY, "append@1", "cycle@1", "query", "scan", "bulk", "stale", "hot-rare", "disk"}
 
 
@@ -33,7 +34,8 @@ def test_every_case_is_measured_on_every_embedded_store(tmp_path: Path) -> None:
     found, result, shown = measured(tmp_path, "embedded")
     assert found == {
         *((case, store) for case in (*THREADS, "memory") for store in ("strandline", "umadb")),
-        *((case, "strandline-async") for case in ANY_WAY),
+        *((case, "strandline-async") for case in (*ANY_WAY, *BY_COMMAND)),
+        *((case, "strandline") for case in (*BY_COMMAND, "execute@1", "cached@1")),
         ("raw:fdatasync", "raw"),
         ("raw:sqlite", "raw"),
     }
@@ -45,7 +47,8 @@ def test_every_case_is_measured_on_every_store_that_uses_a_server(tmp_path: Path
     found, result, shown = measured(tmp_path, "postgres")
     assert found == {
         *((case, store) for case in THREADS for store in ("strandline-pg", "eventsourcing-pg")),
-        *((case, "strandline-pg-async") for case in (*ANY_WAY, "append@1")),
+        *((case, "strandline-pg-async") for case in (*ANY_WAY, *BY_COMMAND, "append@1")),
+        *((case, "strandline-pg") for case in (*BY_COMMAND, "execute@1", "cached@1")),
         ("raw:pgbench@1", "raw"),
         ("raw:pgbench@4", "raw"),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -191,6 +191,20 @@ def test_a_retag_behind_a_state_that_is_kept_builds_it_anew(store: EventStore) -
     assert store.project(Places("c9")).students == ["s1", "s9"]
     store.retag([4], replace={"course": ["c1"]})
     assert store.project(Places("c1")).students == ["s2", "s9"]
+
+
+def test_a_retag_of_one_course_does_not_mix_it_with_another(store: EventStore) -> None:
+    store.append([changed(5, "c2"), subscribed("s1"), subscribed("s2", "c2")])
+    assert (store.project(Places("c1")).students, store.project(Places("c2")).students) == (["s1"], ["s2"])
+    store.append([subscribed("s3"), subscribed("s4", "c2")])
+    store.retag([4], replace={"course": ["c3"]})
+
+    @command
+    def look(courses: list[Places]) -> Generator[StudentSubscribed, None, list[list[str]]]:
+        yield from ()
+        return [course.students for course in courses]
+
+    assert store.execute(look, [Places("c1"), Places("c2")]).value == [["s1", "s3"], ["s4"]]
 
 
 def test_a_retag_behind_an_own_append_refuses_the_guess(store: EventStore) -> None:

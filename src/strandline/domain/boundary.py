@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -73,7 +74,7 @@ class BoundaryOf:
                 hint="give the command a projection parameter, or use store.append",
             )
         self.members = members
-        refuse_clashes(member.state for member in members)
+        refuse_clashes(tuple(dict.fromkeys(type(member.state) for member in members)))
 
     @classmethod
     def fresh(cls, projections: Iterable[Projection]) -> BoundaryOf:
@@ -122,14 +123,13 @@ def query_of(members: Sequence[Member]) -> Query:
 
 
 def fold(members: Sequence[Member], events: Iterable[SequencedEvent]) -> None:
-    """Take events into those states whose own item they match, and that do not have them yet."""
+    """Take the events of the members' items into those states whose own item they match, unless they have them."""
     routes = _routes(members)
     for event in events:
-        going = routes.get(event.type)
-        if going is None:
-            continue
+        going = routes.get(event.type, ())
+        # An event that only one of them can have asked for need not be looked at.
+        tags = f"\n{event.raw_tags}\n" if len(going) > 1 else None
         decoded: dict[type[DomainEvent], DomainEvent] = {}
-        tags = event.tags if len(members) > 1 else ()
         for member, handler, cls, wanted in going:
             if event.position <= member.head or (tags and not all(tag in tags for tag in wanted)):
                 continue
@@ -155,19 +155,21 @@ def advanced(member: Member, events: Sequence[Event]) -> Projection | None:
 
 
 def _routes(members: Sequence[Member]) -> dict[str, list[Route]]:
-    """Where events of each type go."""
+    """Where events of each type go, and the lines that their tags must have."""
     routes: dict[str, list[Route]] = {}
     for member in members:
+        lines = tuple(f"\n{tag}\n" for tag in member.item.tags)
         for name, (handler, cls) in shape_of(type(member.state)).handlers.items():
-            routes.setdefault(name, []).append((member, handler, cls, member.item.tags))
+            routes.setdefault(name, []).append((member, handler, cls, lines))
     return routes
 
 
-def refuse_clashes(projections: Iterable[Projection]) -> None:
+@functools.lru_cache  # an application has the same few boundaries in every decision
+def refuse_clashes(projections: tuple[type[Projection], ...]) -> None:
     """Refuse two event classes with one type name, or two kinds of id with one prefix, in one boundary."""
     events: dict[str, type[DomainEvent]] = {}
     prefixes: dict[str, type[Any]] = {}
-    for cls in dict.fromkeys(type(projection) for projection in projections):
+    for cls in projections:
         shape = shape_of(cls)
         for name, (_, event) in shape.handlers.items():
             _put(events, name, event, f"the event type {name!r}")

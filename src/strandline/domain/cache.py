@@ -101,15 +101,14 @@ def catch_up(members: Sequence[Member], cache: DecisionCache) -> Steps[list[Sequ
         found: Events = yield ReadEvents(query_of(group), after, head)
         head = found.head if head is None else head
         seen.update((event.position, event) for event in found.events)
+        misled = [member for member in group if member.is_misled_by(found.events, head)]
+        fold(group, found.events)
         for member in group:
-            if member.is_misled_by(found.events, head):
-                cache.forget(member)
-                member.start_again()
-                waiting.append(member)
-        sound = [member for member in group if member not in waiting]
-        fold(sound, found.events)
-        for member in sound:
             member.head = head
+        for member in misled:
+            cache.forget(member)
+            member.start_again()
+        waiting += misled
     for member in members:
         if member.state.last_only:
             member.start_again()
