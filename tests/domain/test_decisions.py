@@ -32,7 +32,6 @@ from enrolment import (
 from places import Place
 from strandline import (
     AppendConditionFailed,
-    DomainEvent,
     EventStore,
     InvalidInput,
     InvalidQuery,
@@ -42,7 +41,7 @@ from strandline import (
     command,
     on,
 )
-from strandline.testing import ManualClock, violations
+from strandline.testing import ManualClock, interfering, violations
 
 
 @pytest.fixture
@@ -118,62 +117,44 @@ def test_now_is_the_time_of_the_stores_clock(place: Place) -> None:
         assert store.execute(when, Course("c1")).value == datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def interfering(store: EventStore, *events: DomainEvent) -> Callable[[Any], None]:
-    """Writes an event between the read and the append, as often as there are some."""
-    waiting = list(events)
-
-    def interfere(_: Any) -> None:
-        if waiting:
-            store.append(waiting.pop(0))
-
-    return interfere
-
-
-def interrupted(interfere: Callable[[Any], None], **options: Any) -> Any:
-    @command(**options)
-    def decide(course: Course, student: str) -> Iterator[StudentSubscribed]:
-        interfere(course)
-        yield StudentSubscribed(student=StudentId(student), course=course.id)
-
-    return decide
+def sign_up(course: Course, student: str) -> Iterator[StudentSubscribed]:
+    yield subscribed(student, course.id)
 
 
 def test_a_conflict_is_decided_again_on_what_is_new(store: EventStore) -> None:
-    executed = store.execute(
-        interrupted(interfering(store, subscribed("x"), subscribed("y"))), Course("c1"), "s1"
-    )
+    with interfering(store, subscribed("x"), subscribed("y")):
+        executed = store.execute(command(sign_up), Course("c1"), "s1")
     assert (executed.attempts, executed.position) == (3, 4)
     assert store.project(Course("c1")).taken == 3
 
 
 def test_attempts_are_bounded_and_the_last_error_tells(store: EventStore) -> None:
-    decide = interrupted(interfering(store, *map(subscribed, "abcdef"))).with_options(attempts=3)
-    with pytest.raises(AppendConditionFailed) as caught:
+    decide = command(sign_up).with_options(attempts=3)
+    with interfering(store, *map(subscribed, "abcdef")), pytest.raises(AppendConditionFailed) as caught:
         store.execute(decide, Course("c1"), "s1")
     assert caught.value.attempts == 3
     assert caught.value.conflict.position == 4
 
 
 def test_an_event_that_does_not_conflict_spoils_nothing(store: EventStore) -> None:
-    change = CapacityChanged(course=CourseId("c1"), capacity=9)
-
     @command
     def take_seat(seats: Seats) -> Iterator[StudentSubscribed]:
-        if store.head() == 1:
-            store.append(change)
         yield subscribed("s1", seats.id)
 
-    assert store.execute(take_seat, Seats("c1")).attempts == 1
+    with interfering(store, CapacityChanged(course=CourseId("c1"), capacity=9)) as rivals:
+        assert store.execute(take_seat, Seats("c1")).attempts == 1
+    assert rivals.used == 1
     assert store.project(Seats("c1")).capacity == 9
 
 
 def test_a_commutative_command_is_refused_only_by_what_it_guards(store: EventStore) -> None:
     assert store.execute(join, Course("c1"), "s1").count == 1
-    rivals = interfering(store, subscribed("x"))
-    assert store.execute(interrupted(rivals, commutative=True), Course("c1"), "s2").attempts == 1
-    change = interfering(store, CapacityChanged(course=CourseId("c1"), capacity=1))
-    guarded = interrupted(change, commutative=True, guard=[CapacityChanged])
-    assert store.execute(guarded, Course("c1"), "s3").attempts == 2
+    change = CapacityChanged(course=CourseId("c1"), capacity=1)
+    with interfering(store, subscribed("x"), subscribed("y"), change) as rivals:
+        assert store.execute(command(commutative=True)(sign_up), Course("c1"), "s2").attempts == 1
+        assert store.execute(join, Course("c1"), "s3").attempts == 1
+        assert store.execute(join, Course("c1"), "s4").attempts == 2
+    assert rivals.used == 3
 
 
 def test_metadata_of_the_command_goes_to_its_events(store: EventStore) -> None:
