@@ -52,15 +52,16 @@ def refuse_inside_matcher() -> None:
         )
 
 
-def _same(left: Any, right: Any) -> bool:
+def same(left: Any, right: Any) -> bool:
+    """Whether two JSON values are equal: their types never mix, but 1 is 1.0."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, (int, float)) and isinstance(right, (int, float)):
         return left == right
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_same, left, right))
+        return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
     return type(left) is type(right) and bool(left == right)
 
 
@@ -76,7 +77,7 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 
 
 def _is_in(value: Any, operand: list[Any]) -> bool:
-    return any(_same(value, choice) for choice in operand)
+    return any(same(value, choice) for choice in operand)
 
 
 def _has_any(value: Any, operand: list[Any]) -> bool:
@@ -84,8 +85,8 @@ def _has_any(value: Any, operand: list[Any]) -> bool:
 
 
 _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "$eq": _same,
-    "$ne": lambda value, operand: not _same(value, operand),
+    "$eq": same,
+    "$ne": lambda value, operand: not same(value, operand),
     "$gt": _ordered(lambda value, operand: value > operand),
     "$gte": _ordered(lambda value, operand: value >= operand),
     "$lt": _ordered(lambda value, operand: value < operand),
@@ -138,7 +139,7 @@ def lost_matcher(event: object) -> bool:
 
 def both(left: Any, right: Any) -> Any:
     """The filter that holds where both hold."""
-    if left is None or right is None or _same(left, right):
+    if left is None or right is None or same(left, right):
         return right if left is None else left
     if isinstance(left, dict) and isinstance(right, dict):
         return {ALL_OF: [*_conjuncts(left), *_conjuncts(right)]}
@@ -243,7 +244,7 @@ def _matches(pattern: Any, value: Any) -> bool:
     if isinstance(pattern, list):
         return any(_matches(choice, value) for choice in pattern)
     if not isinstance(pattern, dict):
-        return value is not _MISSING and _same(value, pattern)
+        return value is not _MISSING and same(value, pattern)
     if pattern and next(iter(pattern)).startswith("$"):
         return all(_operator_holds(name, value, operand) for name, operand in pattern.items())
     if not pattern:

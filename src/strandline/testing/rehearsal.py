@@ -1,0 +1,62 @@
+"""Where a story is played: a store in memory in which it has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple, TypeVar
+
+from ..append import AppendRequest, AppendResult
+from ..domain.projection import Projection
+from ..domain.steps import Answer, Append, Step
+from ..engine.memory import MemoryEngine
+from ..engine.rules import Time
+from ..store import EventStore
+from .clock import START, ManualClock
+
+E = TypeVar("E", bound=Exception)
+Projected = TypeVar("Projected", bound=Projection)
+
+
+class Act(NamedTuple):
+    """An append of a story. Without a time of its own it happened at the first one that is named."""
+
+    request: AppendRequest
+    at: datetime | None
+
+
+class Rehearsal(EventStore):
+    """Begins with what happened, and notes it and what decisions append; `acts` have their times."""
+
+    def __init__(self, acts: Sequence[Act], now: datetime | None) -> None:
+        first = next((act.at for act in acts if act.at is not None), now or START)
+        clock = ManualClock(first)
+        super().__init__(MemoryEngine(Time(clock)), clock=clock)
+        self.acts: list[Act] = []
+        for act in acts:
+            clock.now = act.at or first
+            self._perform(Append(act.request))
+        clock.now = now or first
+
+    def _perform(self, step: Step) -> Answer:
+        answer = super()._perform(step)
+        if isinstance(step, Append) and isinstance(answer, AppendResult) and not answer.duplicate:
+            self.acts.append(Act(step.request, self.clock()))
+        return answer
+
+
+def fold(store: EventStore, projection: type[Projected] | Projected, *key: str) -> Projected:
+    """`store.project`; an error of a handler is shown without our part."""
+    __tracebackhide__ = True
+    try:
+        return store.project(projection, *key)
+    except Exception as error:  # noqa: BLE001  (raised again)
+        raise without_our_frames(error)
+
+
+def without_our_frames(error: E) -> E:
+    """The error with the part of its traceback that begins in a user's code, if there is such a part."""
+    own = error.__traceback__
+    while own is not None and own.tb_frame.f_globals.get("__name__", "").startswith("strandline."):
+        own = own.tb_next
+    return error.with_traceback(own or error.__traceback__)

@@ -1,0 +1,198 @@
+"""given / when / then: tell what happened, let a command decide, say what should have come of it.
+
+    given(CourseDefined(course=CourseId("c1"), capacity=1))
+        .when(enroll, Student("s1"), Course("c1"))
+        .then(StudentSubscribed(student=StudentId("s1"), course=CourseId("c1")))
+
+A story does not change: each call gives a new one, so that several can begin alike. It is played in a
+store in memory, by the code that every store runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeVar
+
+from ..append import AnyEvent, AppendRequest
+from ..domain import decide
+from ..domain.command import Command
+from ..domain.projection import Projection
+from ..errors import InvalidInput
+from ..event import Event, to_microseconds
+from . import differences
+from .rehearsal import Act, Rehearsal, fold, without_our_frames
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Projected = TypeVar("Projected", bound=Projection)
+
+
+def given(*events: AnyEvent, at: datetime | None = None) -> Story:
+    """Begin a story: these events are in the log, recorded `at` that time. `given()` begins with none."""
+    return Story().given(*events, at=at)
+
+
+class Story:
+    """What happened so far, and what time it is."""
+
+    def __init__(self, acts: tuple[Act, ...] = (), now: datetime | None = None) -> None:
+        self._acts = acts
+        self._now = now
+
+    def given(self, *events: AnyEvent, at: datetime | None = None) -> Story:
+        """These events happened too; it is `at` that time from here on."""
+        __tracebackhide__ = True
+        story = self._so_far() if at is None else self.at(at)
+        if not events:
+            return story
+        acts = (*story._acts, Act(_request(events), story._now))
+        ids = [event.raw_id for act in acts for event in act.request.events]
+        if len({*ids}) < len(ids):
+            raise InvalidInput(
+                "an event is given twice", hint="make another one: each Event has an id of its own"
+            )
+        return Story(acts, story._now)
+
+    def at(self, now: datetime) -> Story:
+        """It is `now` for what follows: what is given is recorded then, commands decide then.
+
+        What was given without a time is recorded at the first one that is named.
+        """
+        __tracebackhide__ = True
+        to_microseconds(now)  # refuses a time without a zone
+        story = self._so_far()
+        if story._now is not None and now < story._now:
+            raise InvalidInput(
+                f"it is {story._now} already, and time does not go back to {now}",
+                hint="tell the story in the order in which it happened",
+            )
+        return Story(story._acts, now)
+
+    def when(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Decision[R]:
+        """Let a command decide on what happened, as `store.execute` would; then say what you expect."""
+        __tracebackhide__ = True
+        if not isinstance(command, Command):
+            raise InvalidInput(f"{command!r:.80} is not a command", hint="decorate the function: @command")
+        bound = command.bind(args, kwargs)
+        story = self._so_far()
+        value, error = None, None
+        with Rehearsal(story._acts, story._now) as store:
+            # Folded before, so that a mistake in a handler does not pass for a refusal of the command.
+            states = list(map(partial(fold, store), bound.projections))
+            try:
+                value = store.take(decide.execute(bound)).value
+            except Exception as raised:  # noqa: BLE001  (whatever a command raises is its answer)
+                error = without_our_frames(raised)
+        events = [event for act in store.acts[len(story._acts) :] for event in act.request.events]
+        outcome = Outcome(differences.call(command, args, kwargs), states, events, value, error)
+        return Decision(Story(tuple(store.acts), store.clock()), outcome)
+
+    def project(self, projection: type[Projected] | Projected, *key: str) -> Projected:
+        """The state of a projection, as `store.project` would fold it."""
+        __tracebackhide__ = True
+        story = self._so_far()
+        with Rehearsal(story._acts, story._now) as store:
+            return fold(store, projection, *key)
+
+    def then_state(self, projection: type[Projection] | Projection, /, *key: str, **fields: object) -> Self:
+        """Expect a projection to have these values: `.then_state(Course("c1"), taken=1)`."""
+        __tracebackhide__ = True
+        lines = differences.of_state(self.project(projection, *key), fields)
+        if lines:
+            raise AssertionError("\n".join(lines))
+        return self
+
+    def _so_far(self) -> Story:
+        """The story to go on with."""
+        return self
+
+
+class Outcome(NamedTuple):
+    """What came of a command."""
+
+    call: str
+    states: Sequence[Projection]
+    events: list[Event]
+    value: Any
+    error: Exception | None
+
+
+class Decision(Story, Generic[R]):
+    """What a command decided: say what you expect of it, or look at `events`, `value` and `error`.
+
+    The story goes on from here; what was decided is part of it.
+    """
+
+    def __init__(self, after: Story, outcome: Outcome) -> None:
+        super().__init__(after._acts, after._now)
+        self._outcome = outcome
+        self.events = outcome.events
+        self.value: R | None = outcome.value
+        self.error = outcome.error
+
+    def then(self, *events: AnyEvent) -> Self:
+        """Expect these events and no others, in this order.
+
+        Their types, data and tags count, stream and subject if you name them; ids, metadata and time do not.
+        """
+        __tracebackhide__ = True
+        expected = _request(events).events if events else ()
+        if self.error is not None or not differences.are_alike(expected, self.events):
+            told = differences.number(expected)
+            if self.error is None and len(expected) == len(self.events):
+                told = "another event" if len(expected) == 1 else "other events"
+            self._fail(told, differences.of_events(expected, self.events))
+        return self
+
+    def then_nothing(self) -> Self:
+        """Expect no event and no error."""
+        __tracebackhide__ = True
+        return self.then()
+
+    def then_returns(self, value: R) -> Self:
+        """Expect this value: what a generator returns after its events."""
+        __tracebackhide__ = True
+        if self.error is not None or self.value != value:
+            self._fail(f"{value!r} to be returned")
+        return self
+
+    def then_raises(
+        self, kind: type[Exception] | tuple[type[Exception], ...], match: str | None = None
+    ) -> Story:
+        """Expect an error of this kind, with a text in which the regular expression `match` is found."""
+        __tracebackhide__ = True
+        if not isinstance(self.error, kind) or not re.search(match or "", str(self.error)):
+            kinds = " or ".join(each.__name__ for each in (kind if isinstance(kind, tuple) else (kind,)))
+            text = "" if match is None else f" with a text like {match!r}"
+            self._fail(kinds + text, differences.of_events((), self.events))
+        return Story(self._acts, self._now)
+
+    def _fail(self, expected: str, details: Sequence[str] = ()) -> None:
+        __tracebackhide__ = True
+        did = f"decided {differences.number(self.events)}"
+        if self.error is not None:
+            did = f"raised {type(self.error).__name__}: {self.error}"
+        elif self.value is not None:
+            did += f" and returned {self.value!r}"
+        lines = (
+            f"expected {expected}, but {self._outcome.call} {did}",
+            *details,
+            *differences.section("It decided on", map(repr, self._outcome.states)),
+        )
+        raise AssertionError("\n".join(lines)) from self.error
+
+    def _so_far(self) -> Story:
+        """A refusal that nobody expected ends the story."""
+        __tracebackhide__ = True
+        if self.error is not None:
+            raise self.error
+        return self
+
+
+def _request(events: Sequence[AnyEvent]) -> AppendRequest:
+    if any(isinstance(event, (list, tuple)) for event in events):
+        raise InvalidInput("events are given one by one, not in a list", hint="write given(*events)")
+    return AppendRequest(events)
