@@ -33,6 +33,7 @@ from strandline import (
     DomainEvent,
     Event,
     EventStore,
+    InvalidInput,
     Projection,
     Query,
     command,
@@ -422,8 +423,8 @@ def test_random_histories_come_out_as_without_a_cache(history: list[tuple[bool, 
                 case "number":
                     return store.execute(write_invoice, Invoices()).count
             return [store.project(p) for p in (Places(one), Course(one), Seats(one), Student(two), Invoices())]
-        except CourseFull as full:
-            return str(full)
+        except (CourseFull, InvalidInput) as refused:
+            return str(refused)
 
     with strandline.connect("memory:") as left, strandline.connect("memory:", decision_cache=0) as plain:
         with EventStore(left.engine) as right:

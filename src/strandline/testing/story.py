@@ -83,7 +83,7 @@ class Story:
             # Folded before, so that a mistake in a handler does not pass for a refusal of the command.
             states = list(map(partial(fold, store), bound.projections))
             try:
-                value = store.take(decide.execute(bound)).value
+                value = store.take(decide.execute(bound, store.decisions)).value
             except Exception as raised:  # noqa: BLE001  (whatever a command raises is its answer)
                 error = without_our_frames(raised)
         events = [event for act in store.acts[len(story._acts) :] for event in act.request.events]
