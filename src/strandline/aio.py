@@ -13,10 +13,11 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from .append import AppendCondition, AppendRequest, AppendResult, RecordedAppend, check_position
-from .domain import decide
+from .domain import decide, explain
 from .domain.command import Command, Executed
 from .domain.drive import drive_async
-from .domain.steps import Answer, Append, AskTime, Pause, ReadEvents, Step, Steps
+from .domain.explain import Explanation
+from .domain.steps import Answer, Append, AskTime, Count, Pause, ReadEvents, Step, Steps
 from .domain.steps import Events as StepEvents
 from .domain.unit import AsyncBoundary
 from .engine import Page, Span, Stats
@@ -88,6 +89,12 @@ class AsyncEventStore:
         """See `EventStore.project`."""
         return await self.take(decide.project(decide.instance(projection, key), self.store.decisions))
 
+    async def explain(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Explanation:
+        """See `EventStore.explain`."""
+        explanation = await self.take(explain.explain(command.bind(args, kwargs)))
+        print(explanation)  # noqa: T201
+        return explanation
+
     def boundary(self, *projections: *Ts) -> AsyncBoundary[*Ts]:
         """See `EventStore.boundary`: `async with store.boundary(Course("c1")) as b:`."""
         self.store.check_usable()
@@ -113,6 +120,8 @@ class AsyncEventStore:
                 return None
             case AskTime():
                 return self.store.clock()
+            case Count():
+                return await self.count(step.query)
 
     def read(
         self,

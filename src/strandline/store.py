@@ -22,12 +22,13 @@ from .append import (
     check_position,
     check_size,
 )
-from .domain import decide
+from .domain import decide, explain
 from .domain.cache import DEFAULT_STATES, DecisionCache
 from .domain.command import Command, Executed
 from .domain.drive import drive
+from .domain.explain import Explanation
 from .domain.projection import Projection
-from .domain.steps import Answer, Append, AskTime, Events, Pause, ReadEvents, Step, Steps
+from .domain.steps import Answer, Append, AskTime, Count, Events, Pause, ReadEvents, Step, Steps
 from .domain.unit import Boundary
 from .engine import Clock, Engine, Page, Span, Stats
 from .engine.open import DEFAULT_LOG, open_engine
@@ -154,6 +155,12 @@ class EventStore:
         """The state of a projection as of now: `project(Course("c1"))` or `project(Course, "c1")`."""
         return self.take(decide.project(decide.instance(projection, key), self.decisions))
 
+    def explain(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Explanation:
+        """Print what the command would read, and what its append would be checked against; nothing is executed."""
+        explanation = self.take(explain.explain(command.bind(args, kwargs)))
+        print(explanation)  # noqa: T201  (that is what it is for)
+        return explanation
+
     def boundary(self, *projections: *Ts) -> Boundary[*Ts]:
         """A decision by hand: `with store.boundary(Course("c1")) as b: … b.append(event)`.
 
@@ -183,6 +190,8 @@ class EventStore:
                 return None
             case AskTime():
                 return self.clock()
+            case Count():
+                return self.count(step.query)
 
     def head(self) -> int:
         """The last position, 0 if the log is empty."""

@@ -359,7 +359,8 @@ def test_two_stores_on_one_log_never_sell_a_seat_twice(kept: Place) -> None:
         for number in range(2):
             one.execute(define, Course(f"c{number}"), 6)
         threads = [
-            threading.Thread(target=sell, args=(store, name)) for name, store in zip("abcd", [one, two] * 2)
+            threading.Thread(target=sell, args=(store, name))
+            for name, store in zip("abcd", [one, two] * 2, strict=False)
         ]
         for thread in threads:
             thread.start()
@@ -422,16 +423,18 @@ def test_random_histories_come_out_as_without_a_cache(history: list[tuple[bool, 
                     return store.retag([one], replace={"course": [two]}).count if one <= store.head() else 0
                 case "number":
                     return store.execute(write_invoice, Invoices()).count
-            return [store.project(p) for p in (Places(one), Course(one), Seats(one), Student(two), Invoices())]
+            return [
+                store.project(p) for p in (Places(one), Course(one), Seats(one), Student(two), Invoices())
+            ]
         except (CourseFull, InvalidInput) as refused:
             return str(refused)
 
-    with strandline.connect("memory:") as left, strandline.connect("memory:", decision_cache=0) as plain:
-        with EventStore(left.engine) as right:
-            for store in (left, plain):
-                store.append([changed(3), changed(2, "c2")])
-            for is_right, operation in history:
-                assert answer(right if is_right else left, *operation) == answer(plain, *operation)
-            assert [event.data for event in left.read()] == [event.data for event in plain.read()]
-            assert left.count(Query.all()) == plain.head()
-            assert violations(left) == []
+    plain = strandline.connect("memory:", decision_cache=0)
+    with strandline.connect("memory:") as left, EventStore(left.engine) as right, plain:
+        for store in (left, plain):
+            store.append([changed(3), changed(2, "c2")])
+        for is_right, operation in history:
+            assert answer(right if is_right else left, *operation) == answer(plain, *operation)
+        assert [event.data for event in left.read()] == [event.data for event in plain.read()]
+        assert left.count(Query.all()) == plain.head()
+        assert violations(left) == []

@@ -26,7 +26,9 @@ class Member:
 
     __slots__ = ("head", "is_kept", "is_own", "item", "state")
 
-    def __init__(self, state: Projection, head: int = 0, *, is_own: bool = False, is_kept: bool = False) -> None:
+    def __init__(
+        self, state: Projection, head: int = 0, *, is_own: bool = False, is_kept: bool = False
+    ) -> None:
         self.state = state
         self.item = state.item()
         self.head = head

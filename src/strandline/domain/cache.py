@@ -50,7 +50,7 @@ class DecisionCache:
                 continue
             try:
                 state = advanced(member, events)
-            except Exception:  # the append is done; whoever reads these events next is told what is wrong
+            except Exception:  # noqa: BLE001  (the append is done; who reads these events is told what is wrong)
                 state = None
             if state is None:
                 self.forget(member)
@@ -82,7 +82,7 @@ class DecisionCache:
     def _handed_out(self, member: Member) -> Projection:
         try:
             copied = member.state.copy()
-        except Exception:  # a state that cannot be copied is used once
+        except Exception:  # noqa: BLE001  (a state that cannot be copied, for whatever reason, is used once)
             return member.state
         if not member.is_kept:
             member.is_kept = True

@@ -78,7 +78,7 @@ class _Execution:
         yield from catch_up(unread, self._cache)
         try:
             decided = yield from self._decide(boundary)
-        except Exception:
+        except Exception:  # noqa: BLE001  (whatever a rule raises, it raises it again after a read)
             return None
         if decided.request is None and not decided.result.duplicate:
             return None
@@ -108,7 +108,8 @@ class _Execution:
         if not decided:
             return Decided.nothing(value, max(member.head for member in boundary.members))
         events = _events(decided, self._command)
-        request = AppendRequest(events, self._condition(boundary), unless_exists=self._once)
+        condition = condition_of(self._command, boundary)
+        request = AppendRequest(events, condition, unless_exists=self._once)
 
         def advance(result: AppendResult) -> None:
             if not self._command.commutative:
@@ -116,14 +117,16 @@ class _Execution:
 
         return Decided(request, value, AppendResult(0, 0, 0), advance)
 
-    def _condition(self, boundary: BoundaryOf) -> AppendCondition | None:
-        if not self._command.commutative:
-            return boundary.condition
-        if not self._command.guard:
-            return None
-        types = [cls.event_type for cls in self._command.guard]
-        items = [QueryItem(types, member.item.tags) for member in boundary.members]
-        return AppendCondition(Query(items), boundary.members[0].head)
+
+def condition_of(command: Command[Any, Any], boundary: BoundaryOf) -> AppendCondition | None:
+    """What the append of a command depends on."""
+    if not command.commutative:
+        return boundary.condition
+    if not command.guard:
+        return None
+    types = [cls.event_type for cls in command.guard]
+    items = [QueryItem(types, member.item.tags) for member in boundary.members]
+    return AppendCondition(Query(items), boundary.members[0].head)
 
 
 def _events(decided: Sequence[Event | DomainEvent], command: Command[Any, Any]) -> list[Event]:

@@ -47,6 +47,12 @@ class AskTime(msgspec.Struct, frozen=True):
     """What time is it, by the store's clock? Answered with a datetime."""
 
 
-Step = ReadEvents | Append | Pause | AskTime
-Answer = Events | AppendResult | datetime | None
+class Count(msgspec.Struct, frozen=True):
+    """How many events match? Answered with a number."""
+
+    query: Query
+
+
+Step = ReadEvents | Append | Pause | AskTime | Count
+Answer = Events | AppendResult | datetime | int | None
 Steps = Generator[Step, Any, T]
