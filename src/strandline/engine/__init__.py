@@ -55,6 +55,16 @@ class Stats(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
+class Snapshot(msgspec.Struct, frozen=True):
+    """The state of a projection as of a position, kept so that the next fold begins there."""
+
+    projection: str
+    key: str
+    version: str
+    position: int
+    state: bytes
+
+
 class Engine(Protocol):
     """One log. `append` is called by one thread at a time (the sequencer sees to it), the rest by any."""
 
@@ -98,6 +108,14 @@ class Engine(Protocol):
 
     def stats(self) -> Stats:
         """Figures about the log."""
+        ...
+
+    def load_snapshot(self, projection: str, key: str) -> Snapshot | None:
+        """The snapshot that was saved last."""
+        ...
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot, unless a newer one of the same version is kept. It may be lost at any time."""
         ...
 
     @property

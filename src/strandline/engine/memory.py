@@ -15,7 +15,7 @@ from ..event import Event, SequencedEvent
 from ..names import RETAGGED
 from ..query import Query
 from ..retag import MAX_CHANGES, Retag, changes_of, meaning_changed, plan, retag_events
-from . import Outcome, Page, Span, Stats, Work
+from . import Outcome, Page, Snapshot, Span, Stats, Work
 from .rules import Time, is_repeat, position_beyond_head, record_status, retag_hint
 
 
@@ -33,6 +33,7 @@ class MemoryEngine:
         self._appends: list[RecordedAppend] = []
         self._tags: list[list[tuple[int, tuple[str, ...]]]] = []  # per event: (since position, tags)
         self._refused = 0
+        self._snapshots: dict[tuple[str, str], Snapshot] = {}
         self._lock = threading.RLock()
 
     def append(self, batch: Sequence[Work]) -> list[Outcome]:
@@ -182,6 +183,16 @@ class MemoryEngine:
                 tags=len({tag for event in self._log for tag in event.tags}),
                 size_bytes=sum(len(event.data) for event in self._log),
             )
+
+    def load_snapshot(self, projection: str, key: str) -> Snapshot | None:
+        return self._snapshots.get((projection, key))
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        with self._lock:
+            place = snapshot.projection, snapshot.key
+            known = self._snapshots.get(place)
+            if known is None or known.version != snapshot.version or known.position < snapshot.position:
+                self._snapshots[place] = snapshot
 
     def pause(self) -> None:
         """Nobody else writes."""

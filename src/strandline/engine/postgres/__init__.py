@@ -21,7 +21,7 @@ import psycopg
 from ...append import AppendResult, RecordedAppend
 from ...errors import AppendConditionFailed, StoreClosed, StrandlineError, Unavailable
 from ...query import Query
-from .. import Outcome, Page, Span, Stats, Work
+from .. import Outcome, Page, Snapshot, Span, Stats, Work
 from ..rules import Time
 from .address import Address
 from .attempt import Attempt, Pauses
@@ -163,6 +163,12 @@ class PostgresEngine:
 
     def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
         return self._ask(lambda search: search.appends_page(after, size))
+
+    def load_snapshot(self, projection: str, key: str) -> Snapshot | None:
+        return self._ask(lambda search: search.load_snapshot(projection, key))
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        self._ask(lambda search: search.save_snapshot(snapshot))
 
     def stats(self) -> Stats:
         stats = self._ask(Search.stats)

@@ -34,6 +34,11 @@ def text(value: str) -> Value:
     return Value(25, value.encode())
 
 
+def data(value: bytes) -> Value:
+    """A bytea."""
+    return Value(17, value)
+
+
 def bytes_array(values: Sequence[bytes | None] | None) -> Value:
     """A bytea[]."""
     return Value(1001, None if values is None else _array(17, values))

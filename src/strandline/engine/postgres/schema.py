@@ -23,7 +23,8 @@ MIGRATIONS: dict[str, tuple[str, ...]] = {
         "read_v1",
         "count_v1",
         "rights",
-    )
+    ),
+    "002 snapshots": ("schema_002", "save_snapshot_v1"),
 }
 LOCK_SECONDS = 30
 
@@ -39,6 +40,8 @@ _PARTS = [
     "append_v1",
     "read_v1",
     "count_v1",
+    "snapshot",
+    "save_snapshot_v1",
 ]
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from ...append import AppendCondition, AppendResult, RecordedAppend, Status
 from ...event import SequencedEvent
 from ...query import Query
-from .. import Page, Span, Stats
+from .. import Page, Snapshot, Span, Stats
 from .address import Address
-from .binary import bigint, bigint_array, boolean, text, uuid_array
+from .binary import bigint, bigint_array, boolean, data, text, uuid_array
 from .connection import Connection
 from .items import is_plain, query_parameters
 
@@ -36,6 +36,8 @@ class Statements:
         self.appends_after = address.sql("appends_after")
         self.position_at = address.sql("position_at")
         self.stats = address.sql("stats")
+        self.load_snapshot = address.sql("snapshot_load")
+        self.save_snapshot = address.sql("snapshot_save")
 
 
 class Search:
@@ -126,6 +128,16 @@ class Search:
             self._sql.stats, (self._sql.schema,)
         )
         return Stats("postgres", log, version, head, appends, refused, types, tags, size)
+
+    def load_snapshot(self, projection: str, key: str) -> Snapshot | None:
+        """See `Engine.load_snapshot`."""
+        rows = self._call(self._sql.load_snapshot, (text(projection), text(key)))
+        return Snapshot(*rows[0]) if rows else None
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """See `Engine.save_snapshot`."""
+        names = text(snapshot.projection), text(snapshot.key), text(snapshot.version)
+        self._call(self._sql.save_snapshot, (*names, bigint(snapshot.position), data(snapshot.state)))
 
     def notify(self, channel: str) -> None:
         """Tell listeners that there is news."""

@@ -15,11 +15,12 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 import apsw
+import msgspec
 
 from ...append import RecordedAppend
 from ...errors import StoreClosed, Unavailable
 from ...query import Query
-from .. import Outcome, Page, Span, Stats, Work
+from .. import Outcome, Page, Snapshot, Span, Stats, Work
 from ..rules import Time
 from .appends import recorded_appends
 from .connection import (
@@ -48,6 +49,8 @@ _HEAD = sql("head")
 _LAST_APPEND = sql("last_append")
 _RECORDED_AT = sql("recorded_at")
 _STATS = sql("stats")
+_SNAPSHOT_LOAD = sql("snapshot_load")
+_SNAPSHOT_SAVE = sql("snapshot_save")
 
 
 class SqliteEngine:
@@ -89,8 +92,7 @@ class SqliteEngine:
         return connection
 
     def append(self, batch: Sequence[Work]) -> list[Outcome]:
-        if not self._connection.is_writable:
-            raise Unavailable(f"{self._path} is read-only", hint=f"make it writable: chmod u+w {self._path}")
+        self._check_writable()
         try:
             with self._lock:
                 try:
@@ -135,6 +137,17 @@ class SqliteEngine:
     def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
         with self._looking(is_long=True) as search:
             return recorded_appends(search.connection, self._names, after, size)
+
+    def load_snapshot(self, projection: str, key: str) -> Snapshot | None:
+        with self._reading() as search:
+            rows = search.connection.execute(_SNAPSHOT_LOAD, (projection, key))
+            return Snapshot(*rows[0]) if rows else None
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        self._check_writable()
+        with self._reading() as search, self._file_lock:
+            search.connection.roll_back()  # an interrupt may have left a transaction open
+            search.connection.run(_SNAPSHOT_SAVE, msgspec.structs.astuple(snapshot))
 
     def stats(self) -> Stats:
         with self._looking(is_long=True) as search:
@@ -194,6 +207,10 @@ class SqliteEngine:
                 with self._lock:
                     self._check_open()
                     yield self._search
+
+    def _check_writable(self) -> None:
+        if not self._connection.is_writable:
+            raise Unavailable(f"{self._path} is read-only", hint=f"make it writable: chmod u+w {self._path}")
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -1,0 +1,9 @@
+-- States of projections that were folded from many events, so that the next fold begins there. Nothing is lost with them.
+create table snapshot (
+    projection text collate "C" not null,
+    key text collate "C" not null,
+    version text not null, -- of the projection; a state of another version is of no use
+    position bigint not null, -- everything up to here is in it
+    state bytea not null,
+    primary key (projection, key)
+);

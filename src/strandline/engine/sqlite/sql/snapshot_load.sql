@@ -1,0 +1,2 @@
+-- The state of a projection that was kept.
+select projection, key, version, position, state from snapshot where projection = ?1 and key = ?2
