@@ -4,6 +4,7 @@ from .aio import AsyncEventStore, connect_async
 from .append import AppendCondition, AppendRequest, AppendResult, RecordedAppend
 from .domain.command import NOW, Command, Executed, command
 from .domain.event import DomainEvent, upcast
+from .domain.missing_tags import MissingTags
 from .domain.projection import Projection, on
 from .errors import (
     AppendConditionFailed,
@@ -48,6 +49,7 @@ __all__ = [
     "InvalidInput",
     "InvalidQuery",
     "MissingDependency",
+    "MissingTags",
     "NotFound",
     "PayloadTooLarge",
     "Projection",

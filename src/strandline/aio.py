@@ -14,10 +14,11 @@ from typing import Any, Generic, Self, TypeVar
 
 from .append import AppendCondition, AppendRequest, AppendResult, RecordedAppend, check_position
 from .domain import decide, explain
-from .domain.command import Command, Executed
+from .domain.command import Command, Executed, bind
 from .domain.drive import drive_async
 from .domain.explain import Explanation
-from .domain.steps import Answer, Append, AskTime, Count, Pause, ReadEvents, Step, Steps
+from .domain.missing_tags import tell
+from .domain.steps import Answer, Append, AskTime, Count, Pause, ReadEvents, Step, Steps, TellMissingTags
 from .domain.steps import Events as StepEvents
 from .domain.unit import AsyncBoundary
 from .engine import Page, Span, Stats
@@ -41,6 +42,7 @@ from .store import (
     next_page,
     only,
 )
+from .tag_id import IdValue
 
 T = TypeVar("T")
 READ_THREADS = 4
@@ -83,15 +85,15 @@ class AsyncEventStore:
 
     async def execute(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Executed[R]:
         """See `EventStore.execute`."""
-        return await self.take(decide.execute(command.bind(args, kwargs), self.store.decisions))
+        return await self.take(decide.execute(bind(command, args, kwargs), self.store.decisions))
 
-    async def project(self, projection: type[Projected] | Projected, *key: str) -> Projected:
+    async def project(self, projection: type[Projected] | Projected, *key: IdValue) -> Projected:
         """See `EventStore.project`."""
         return await self.take(decide.project(decide.instance(projection, key), self.store.decisions))
 
     async def explain(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Explanation:
         """See `EventStore.explain`."""
-        explanation = await self.take(explain.explain(command.bind(args, kwargs)))
+        explanation = await self.take(explain.explain(bind(command, args, kwargs)))
         print(explanation)  # noqa: T201
         return explanation
 
@@ -115,6 +117,9 @@ class AsyncEventStore:
                 return StepEvents([event async for event in read], read.head)
             case Append():
                 return only(await self.store.sequencer.run_async((self.store.request(step.request),)))
+            case TellMissingTags():
+                tell(step, strict=self.store.strict_tags)
+                return None
             case Pause():
                 await asyncio.sleep(step.seconds)
                 return None

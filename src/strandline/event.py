@@ -382,9 +382,15 @@ def _encode(data: Any) -> bytes:
         raise InvalidEvent(
             f"data is not a JSON value: {error}", hint="pass JSON values, or bytes you encoded yourself"
         ) from error
-    if b"null" in encoded and _has_nan(data):
-        raise InvalidEvent("JSON has no NaN and no infinity", hint="write null or text instead")
+    if b"null" in encoded:
+        refuse_nan(data)
     return encoded
+
+
+def refuse_nan(data: Any) -> None:
+    """Refuse a JSON value with a NaN or an infinity in it; encoded, they would have become null."""
+    if _has_nan(data):
+        raise InvalidEvent("JSON has no NaN and no infinity", hint="write null or text instead")
 
 
 def _has_nan(data: Any) -> bool:

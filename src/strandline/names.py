@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 from .errors import InvalidInput
-from .tag_id import TagId
 
 MAX_NAME = 256
 MAX_TAGS = 64
@@ -70,11 +69,12 @@ def name_list(values: object, kind: str, error: type[InvalidInput]) -> Sequence[
 
 
 def check_tags(values: object, error: type[InvalidInput]) -> tuple[str, ...]:
-    """Return tags sorted and without repeats."""
+    """Return tags sorted and without repeats; a TagId says itself which tag it is."""
     if values == ():
         return ()
     listed = name_list(values, "tag", error)
-    tags = [check_own_name(tag.tag if isinstance(tag, TagId) else tag, "tag", error) for tag in listed]
+    named = [tag if tag.__class__ is str else getattr(tag, "tag", tag) for tag in listed]
+    tags = [check_own_name(tag, "tag", error) for tag in named]
     return tuple(tags) if len(tags) == 1 else tuple(sorted(set(tags)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn, Protocol
+from typing import Any, ClassVar, NoReturn, Protocol
 
 import msgspec
 
@@ -14,6 +14,16 @@ from .names import RESERVED, RETAGGED, check_key, check_name, check_tags, index_
 from .where import Payload, both, check_where, portable, where_matches
 
 Where = Mapping[str, Any] | Callable[[Any], bool]
+
+
+class EventClass(Protocol):
+    """What a class of typed events has."""
+
+    event_type: ClassVar[str]
+
+
+TypeName = str | type[EventClass]
+"""A type of events: its name or its class."""
 
 
 class Tagged(Payload, Protocol):
@@ -70,9 +80,9 @@ class QueryItem(FrozenValue):
 
     def __init__(
         self,
-        types: Iterable[str] = (),
+        types: Iterable[TypeName] = (),
         tags: Iterable[str] = (),
-        exclude_types: Iterable[str] = (),
+        exclude_types: Iterable[TypeName] = (),
         stream: str | None = None,
         subject: str | None = None,
         where: Where | None = None,
@@ -225,7 +235,7 @@ class Query(FrozenValue):
         return cls((QueryItem(tags=tags),))
 
     @classmethod
-    def types(cls, *types: str) -> Query:
+    def types(cls, *types: TypeName) -> Query:
         """Events of one of these types."""
         if not types:
             raise InvalidQuery("Query.types needs a type", hint="Query.all() asks for every event")
@@ -319,7 +329,7 @@ _SINGLE = ("stream", "subject", "key")
 _NOTHING_ASKED = ((), (), (), None, None, None, None)
 
 
-def _types(values: Iterable[str]) -> tuple[str, ...]:
+def _types(values: Iterable[TypeName]) -> tuple[str, ...]:
     if values == ():
         return ()
     listed = name_list(values, "type", InvalidQuery)

@@ -16,6 +16,7 @@ from .errors import InvalidInput
 from .event import Event, SequencedEvent
 from .names import MAX_TAGS, RESERVED, RETAGGED, check_own_name, check_tags, name_list
 from .query import Query
+from .tag_id import TagId
 
 MAX_CHANGES = 1_000
 
@@ -128,6 +129,14 @@ def _replacements(replace: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
     for prefix, values in replace.items():
         name = check_own_name(prefix, "tag prefix", InvalidInput)
         listed = name_list(values, "value", InvalidInput)
-        texts = [str.__str__(value) if isinstance(value, str) else value for value in listed]
-        checked[name] = {check_own_name(f"{name}:{value}", "tag", InvalidInput) for value in texts}
+        checked[name] = {check_own_name(_tag(name, value), "tag", InvalidInput) for value in listed}
     return checked
+
+
+def _tag(prefix: str, value: object) -> str:
+    if isinstance(value, TagId) and value.prefix != prefix:
+        raise InvalidInput(
+            f"{value!r} has the tag {value.tag!r}, which does not replace tags {prefix}:*",
+            hint=f"write replace={{{value.prefix!r}: […]}}",
+        )
+    return f"{prefix}:{str.__str__(value) if isinstance(value, str) else value}"

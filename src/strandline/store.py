@@ -24,11 +24,23 @@ from .append import (
 )
 from .domain import decide, explain
 from .domain.cache import DEFAULT_STATES, DecisionCache
-from .domain.command import Command, Executed
+from .domain.command import Command, Executed, bind
 from .domain.drive import drive
 from .domain.explain import Explanation
+from .domain.missing_tags import tell
 from .domain.projection import Projection
-from .domain.steps import Answer, Append, AskTime, Count, Events, Pause, ReadEvents, Step, Steps
+from .domain.steps import (
+    Answer,
+    Append,
+    AskTime,
+    Count,
+    Events,
+    Pause,
+    ReadEvents,
+    Step,
+    Steps,
+    TellMissingTags,
+)
 from .domain.unit import Boundary
 from .engine import Clock, Engine, Page, Span, Stats
 from .engine.open import DEFAULT_LOG, open_engine
@@ -38,6 +50,7 @@ from .errors import InvalidInput, InvalidQuery, StoreClosed, StrandlineError
 from .event import SequencedEvent, to_microseconds
 from .query import Query
 from .retag import Retag
+from .tag_id import IdValue
 from .where import refuse_inside_matcher
 
 FIRST_PAGE = 500
@@ -62,6 +75,7 @@ def connect(
     record_conditions: bool = True,
     create: bool = True,
     decision_cache: int = DEFAULT_STATES,
+    strict_tags: bool = False,
 ) -> EventStore:
     """Open the store at `url`: a file (SQLite), `sqlite:///…`, `postgresql://…` or `memory:`.
 
@@ -69,10 +83,18 @@ def connect(
     not exist is created, unless `create` is False. `clock` replaces the time that
     `recorded_at` is taken from; `max_data_bytes` limits the data of one event; without
     `record_conditions` the log forgets under which conditions appends were accepted. Commands keep the
-    states of the last `decision_cache` projections in memory, to read only what is newer; 0 keeps none.
+    states of the last `decision_cache` projections in memory, to read only what is newer; 0 keeps none. With
+    `strict_tags` a decision's event that carries none of its boundary's tags is an `InvalidEvent`; otherwise
+    it is written with a warning, `MissingTags`.
     """
     engine = open_engine(url, log=log, clock=clock, record_conditions=record_conditions, create=create)
-    return EventStore(engine, max_data_bytes=max_data_bytes, clock=clock, decision_cache=decision_cache)
+    return EventStore(
+        engine,
+        max_data_bytes=max_data_bytes,
+        clock=clock,
+        decision_cache=decision_cache,
+        strict_tags=strict_tags,
+    )
 
 
 class EventStore:
@@ -85,8 +107,10 @@ class EventStore:
         max_data_bytes: int = MAX_DATA_BYTES,
         clock: Clock | None = None,
         decision_cache: int = DEFAULT_STATES,
+        strict_tags: bool = False,
     ) -> None:
         self.engine = engine
+        self.strict_tags = strict_tags
         self.clock: Clock = clock or functools.partial(datetime.now, UTC)
         self.max_data_bytes = max_data_bytes
         self.decisions = DecisionCache(decision_cache)
@@ -149,15 +173,15 @@ class EventStore:
 
     def execute(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Executed[R]:
         """Read what the command depends on, let it decide, append; if somebody was faster, again."""
-        return self.take(decide.execute(command.bind(args, kwargs), self.decisions))
+        return self.take(decide.execute(bind(command, args, kwargs), self.decisions))
 
-    def project(self, projection: type[Projected] | Projected, *key: str) -> Projected:
+    def project(self, projection: type[Projected] | Projected, *key: IdValue) -> Projected:
         """The state of a projection as of now: `project(Course("c1"))` or `project(Course, "c1")`."""
         return self.take(decide.project(decide.instance(projection, key), self.decisions))
 
     def explain(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Explanation:
         """Print what the command would read, and what its append would be checked against; nothing is executed."""
-        explanation = self.take(explain.explain(command.bind(args, kwargs)))
+        explanation = self.take(explain.explain(bind(command, args, kwargs)))
         print(explanation)  # noqa: T201  (that is what it is for)
         return explanation
 
@@ -185,6 +209,9 @@ class EventStore:
                 return Events(list(read), read.head)
             case Append():
                 return only(self.sequencer.run((self.request(step.request),)))
+            case TellMissingTags():
+                tell(step, strict=self.strict_tags)
+                return None
             case Pause():
                 time.sleep(step.seconds)
                 return None

@@ -7,6 +7,10 @@ from typing import ClassVar, Self
 from uuid import UUID
 
 from .errors import InvalidInput
+from .names import MAX_NAME, check_own_name
+
+IdValue = str | int | UUID
+"""What an id is made of."""
 
 
 class TagId(str):
@@ -21,19 +25,21 @@ class TagId(str):
 
     def __init_subclass__(cls, *, prefix: str | None = None) -> None:
         super().__init_subclass__()
-        cls.prefix = default_prefix(cls.__name__) if prefix is None else prefix
-        if not cls.prefix or ":" in cls.prefix or cls.prefix.startswith("$"):
+        cls.prefix = check_own_name(
+            default_prefix(cls.__name__) if prefix is None else prefix, "tag prefix", InvalidInput
+        )
+        if ":" in cls.prefix or len(cls.prefix) > MAX_NAME - 2:
             raise InvalidInput(
-                f"{cls.prefix!r} cannot be the prefix of {cls.__name__}'s tags",
-                hint='choose one without a colon: class CourseId(TagId, prefix="course")',
+                f"{cls.prefix!r:.80} cannot be the prefix of {cls.__name__}'s tags: a colon and the id follow it",
+                hint=f'choose a short one without a colon: class {cls.__name__}(TagId, prefix="course")',
             )
 
-    def __new__(cls, value: str | int | UUID) -> Self:
+    def __new__(cls, value: IdValue) -> Self:
         if cls is TagId:
             raise InvalidInput("a TagId needs a kind", hint="write class CourseId(TagId): ... and use that")
-        if isinstance(value, TagId) and type(value) is not cls:
+        if isinstance(value, TagId) and not is_same_class(type(value), cls):
             raise InvalidInput(
-                f"{type(value).__name__}({value!r}) is not a {cls.__name__}",
+                f"{value!r} is not a {cls.__name__}",
                 hint=f"pass the value as text if it is meant: {cls.__name__}(str(…))",
             )
         if isinstance(value, bool) or not isinstance(value, (str, int, UUID)):
@@ -59,3 +65,8 @@ def default_prefix(name: str) -> str:
     """`CourseId` is `course`, `HTTPRequestId` is `http_request`, `Id` is `id`."""
     base = name.removesuffix("Id") or name
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", base).lower()
+
+
+def is_same_class(one: type, other: type) -> bool:
+    """Whether two classes are one that was defined again, by a reload or by running a notebook's cell again."""
+    return one is other or (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)

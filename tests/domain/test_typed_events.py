@@ -120,7 +120,7 @@ def test_older_versions_are_upcast_step_by_step() -> None:
 
 
 class Loose(DomainEvent):
-    what: object
+    what: object = None
 
 
 def test_a_field_without_a_json_form_is_refused_before_anything_is_written() -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from ..append import AppendCondition
-from ..errors import InvalidInput, InvalidQuery
+from ..errors import InvalidQuery
 from ..event import Event, SequencedEvent
 from ..names import RETAGGED
 from ..query import Query, QueryItem
 from ..retag import changes_of
-from .event import DomainEvent, tag_id_classes
-from .projection import Handler, Projection, shape_of
+from .clashes import refuse_clashes
+from .event import DomainEvent
+from .event_shape import event_shape
+from .projection import Projection
+from .shape import Handler, shape_of
 
 Route = tuple["Member", Handler, type[DomainEvent], tuple[str, ...]]
 
@@ -76,7 +78,7 @@ class BoundaryOf:
                 hint="give the command a projection parameter, or use store.append",
             )
         self.members = members
-        refuse_clashes(tuple(dict.fromkeys(type(member.state) for member in members)))
+        refuse_clashes_of("a boundary", tuple(dict.fromkeys(type(member.state) for member in members)))
 
     @classmethod
     def fresh(cls, projections: Iterable[Projection]) -> BoundaryOf:
@@ -167,28 +169,14 @@ def _routes(members: Sequence[Member]) -> dict[str, list[Route]]:
 
 
 @functools.lru_cache  # an application has the same few boundaries in every decision
-def refuse_clashes(projections: tuple[type[Projection], ...]) -> None:
+def refuse_clashes_of(
+    where: str, projections: tuple[type[Projection], ...], guard: tuple[type[DomainEvent], ...] = ()
+) -> None:
     """Refuse two event classes with one type name, or two kinds of id with one prefix, in one boundary."""
-    events: dict[str, type[DomainEvent]] = {}
-    prefixes: dict[str, type[Any]] = {}
-    for cls in projections:
-        shape = shape_of(cls)
-        for name, (_, event) in shape.handlers.items():
-            _put(events, name, event, f"the event type {name!r}")
-            for kind in tag_id_classes(event):
-                _put(prefixes, kind.prefix, kind, f"the tag prefix {kind.prefix!r}")
-        for _, kind in shape.key:
-            _put(prefixes, kind.prefix, kind, f"the tag prefix {kind.prefix!r}")
-
-
-def _put(known: dict[str, type[Any]], name: str, cls: type[Any], what: str) -> None:
-    other = known.setdefault(name, cls)
-    # A class that was defined again, in a notebook or by a reload, is the same one.
-    if other is not cls and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise InvalidInput(
-            f"{other.__qualname__} and {cls.__qualname__} both have {what}",
-            hint=f"give one of them another: class {cls.__name__}(…, type=… or prefix=…)",
-        )
+    declared = [shape_of(cls) for cls in projections]
+    events = [*guard, *(event for shape in declared for event in shape.events)]
+    ids = [kind for event in guard for kind in event_shape(event).tag_kinds]
+    refuse_clashes(where, events, [*ids, *(kind for shape in declared for kind in shape.tag_kinds)])
 
 
 _RETAGS = QueryItem(types=[RETAGGED])

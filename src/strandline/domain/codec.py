@@ -7,22 +7,21 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidEvent
-from ..tag_id import TagId
+from ..event import refuse_nan
+
+JSON_TYPES = (
+    "give the field a type that has a JSON form: text, numbers, lists, dates, dataclasses, msgspec.Struct"
+)
 
 
 def _encode_other(value: Any) -> Any:
     if isinstance(value, str):  # msgspec leaves subclasses of str to us
         return str.__str__(value)
-    raise InvalidEvent(
-        f"a {type(value).__name__} has no JSON form",
-        hint="give the field a type that has one: text, numbers, lists, dates, dataclasses, msgspec.Struct",
-    )
+    raise InvalidEvent(f"a {type(value).__name__} has no JSON form", hint=JSON_TYPES)
 
 
 def _decode_other(kind: type[Any], value: Any) -> Any:
-    if isinstance(kind, type) and issubclass(kind, TagId):
-        return kind(value)
-    raise InvalidEvent(f"a {kind} cannot be read from JSON")
+    return value if kind is object else kind(value)  # a TagId: an event class has no other custom types
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_encode_other)
@@ -30,7 +29,15 @@ _ENCODER = msgspec.json.Encoder(enc_hook=_encode_other)
 
 def encode(value: object) -> bytes:
     """A value as JSON."""
-    return _ENCODER.encode(value)
+    try:
+        data = _ENCODER.encode(value)
+    except InvalidEvent:
+        raise
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidEvent(f"{value!r:.80} has no JSON form: {error}", hint=JSON_TYPES) from error
+    if b"null" in data:
+        refuse_nan(msgspec.to_builtins(value, enc_hook=_encode_other))
+    return data
 
 
 def decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:

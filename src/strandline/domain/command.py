@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import functools
-import inspect
 import typing
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,9 +14,12 @@ import msgspec
 from ..append import AppendResult
 from ..errors import InvalidEvent, InvalidInput
 from ..event import Event, SequencedEvent
-from ..names import check_key, check_name
+from ..names import check_key, check_name, name_list
+from .annotations import Names, names_here
 from .event import DomainEvent
-from .projection import Projection, resolved_hints
+from .projection import Projection
+from .shape import check_events
+from .signature import ProjectionList, Signature
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,16 +51,17 @@ class Command(Generic[P, R]):
     def __init__(
         self,
         function: Callable[P, Any],
+        signature: Signature,
         *,
         commutative: bool = False,
-        guard: Sequence[type[DomainEvent]] = (),
-        options: Options | None = None,
+        guard: tuple[type[DomainEvent], ...] = (),
     ) -> None:
         functools.update_wrapper(self, function)
         self._function = function
+        self._signature = signature
         self.commutative = commutative
-        self.guard = tuple(guard)
-        self.options = options or Options()
+        self.guard = guard
+        self.options = Options()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Decide, without any store."""
@@ -94,7 +98,9 @@ class Command(Generic[P, R]):
             known.metadata if metadata is None else {**(known.metadata or {}), **metadata},
             known.idempotency_key if idempotency_key is None else idempotency_key,
         )
-        return Command(self._function, commutative=self.commutative, guard=self.guard, options=options)
+        twin = copy.copy(self)
+        twin.options = options
+        return twin
 
     def caused_by(self, event: Event | SequencedEvent) -> Command[P, R]:
         """The same command, whose events say which event led to them.
@@ -107,31 +113,22 @@ class Command(Generic[P, R]):
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
         """The arguments of one execution; raw keys become projections."""
-        signature = inspect.signature(self._function)
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise InvalidInput(
-                f"{self.name}: {error}", hint=f"call it as {self._function.__name__}{signature}"
-            ) from None
-        bound.apply_defaults()
-        return Bound(self, bound.arguments, self._kinds())
+        return Bound(self, self._signature.bind(args, kwargs))
 
-    def _kinds(self) -> dict[str, Any]:
-        known: dict[str, Any] | None = getattr(self, "_known_kinds", None)
-        if known is None:
-            hints = resolved_hints(self._function)
-            known = {name: _kind(self, name, hints) for name in inspect.signature(self._function).parameters}
-            self._known_kinds = known
-        return known
+
+def bind(command: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
+    """A command with its arguments, if it is one."""
+    if not isinstance(command, Command):
+        raise InvalidInput(f"{command!r:.80} is no command", hint="write @command above the function")
+    return command.bind(args, kwargs)
 
 
 class Bound:
     """A command with its arguments."""
 
-    def __init__(self, command: Command[Any, Any], arguments: dict[str, Any], kinds: dict[str, Any]) -> None:
+    def __init__(self, command: Command[Any, Any], arguments: dict[str, Any]) -> None:
         self.command = command
-        self._arguments = {name: _argument(kinds[name], name, value) for name, value in arguments.items()}
+        self._arguments = arguments
 
     @property
     def projections(self) -> list[Projection]:
@@ -165,10 +162,6 @@ class Bound:
         return _collected(self.command, self.command(**values))
 
 
-class ProjectionList(list[Projection]):
-    """The argument of a `list[…]` parameter."""
-
-
 @overload
 def command(  # type: ignore[overload-overlap]  # a generator is an iterable that also returns a value
     function: Callable[P, Generator[Event | DomainEvent, Any, R]], /
@@ -186,9 +179,10 @@ def command(
 
     `commutative=True` appends without a condition, but for events of the types in `guard`.
     """
+    here = names_here()
     if function is None:
-        return functools.partial(_make, commutative=commutative, guard=guard)
-    return _make(function, commutative=False, guard=())
+        return functools.partial(_make, commutative=commutative, guard=guard, here=here)
+    return _make(function, commutative=False, guard=(), here=here)
 
 
 class Decorator(typing.Protocol):
@@ -204,12 +198,13 @@ class Decorator(typing.Protocol):
     ) -> Command[P, None]: ...
 
 
-def _make(function: Any, *, commutative: bool, guard: Sequence[type[DomainEvent]]) -> Command[Any, Any]:
-    if guard and not commutative:
-        raise InvalidInput(
-            "guard is for commutative commands", hint="write @command(commutative=True, guard=[…])"
-        )
-    return Command(function, commutative=commutative, guard=guard)
+def _make(
+    function: Any, *, commutative: bool, guard: Sequence[type[DomainEvent]], here: Names
+) -> Command[Any, Any]:
+    listed = check_events(name_list(guard, "guard", InvalidInput), "guard takes event classes, not", _GUARD)
+    if listed and not commutative:
+        raise InvalidInput("guard is for commutative commands", hint=_GUARD)
+    return Command(function, Signature(function, listed, here), commutative=commutative, guard=listed)
 
 
 def _attempts(value: object) -> int:
@@ -218,43 +213,7 @@ def _attempts(value: object) -> int:
     return value
 
 
-def _kind(command: Command[Any, Any], name: str, hints: dict[str, Any]) -> Any:
-    """The projection class of a parameter, a list of one, or None for a plain value."""
-    if name not in hints:
-        raise InvalidInput(
-            f"the parameter {name} of {command.name} has no type",
-            hint=f"annotate it with a projection or the type of a value: {name}: Course",
-        )
-    hint = hints[name]
-    if isinstance(hint, type) and issubclass(hint, Projection):
-        return hint
-    inner = typing.get_args(hint)
-    if (
-        typing.get_origin(hint) in (list, Sequence)
-        and isinstance(inner[0], type)
-        and issubclass(inner[0], Projection)
-    ):
-        return [inner[0]]
-    if isinstance(hint, type) and issubclass(hint, (DomainEvent, Event)):
-        raise InvalidInput(
-            f"the parameter {name} of {command.name} is an event: neither a projection nor a value",
-            hint="ask for a projection that is folded from such events",
-        )
-    return None
-
-
-def _argument(kind: Any, name: str, value: Any) -> Any:
-    if isinstance(kind, list):
-        return ProjectionList(_projection(kind[0], name, inner) for inner in value)
-    return value if kind is None else _projection(kind, name, value)
-
-
-def _projection(kind: type[Projection], name: str, value: Any) -> Projection:
-    if isinstance(value, kind):
-        return value
-    if isinstance(value, Projection):
-        raise InvalidInput(f"{name} is a {kind.__name__}, not a {type(value).__name__}")
-    return kind(*value) if isinstance(value, tuple) else kind(value)
+_GUARD = "write @command(commutative=True, guard=[CourseClosed])"
 
 
 def _collected(command: Command[Any, Any], returned: Any) -> tuple[list[Event | DomainEvent], Any]:
@@ -262,6 +221,8 @@ def _collected(command: Command[Any, Any], returned: Any) -> tuple[list[Event | 
         return [], None
     if isinstance(returned, (Event, DomainEvent)):
         return [returned], None
+    if not isinstance(returned, Iterable):
+        raise _no_event(command, returned)
     events: list[Event | DomainEvent] = []
     value = None
     steps = iter(returned)
@@ -272,8 +233,12 @@ def _collected(command: Command[Any, Any], returned: Any) -> tuple[list[Event | 
             value = end.value
             break
         if not isinstance(event, (Event, DomainEvent)):
-            raise InvalidEvent(
-                f"{command.name} gave a {type(event).__name__} where an event belongs", hint="yield events"
-            )
+            raise _no_event(command, event)
         events.append(event)
     return events, value
+
+
+def _no_event(command: Command[Any, Any], given: object) -> InvalidEvent:
+    return InvalidEvent(
+        f"{command.name} gave a {type(given).__name__} where an event belongs", hint="yield events"
+    )

@@ -9,10 +9,12 @@ from ..append import AppendCondition, AppendRequest, AppendResult
 from ..errors import AppendConditionFailed, InvalidInput
 from ..event import Event
 from ..query import Query, QueryItem
+from ..tag_id import IdValue
 from .boundary import BoundaryOf
 from .cache import DecisionCache, catch_up
 from .command import Bound, Command, Executed
 from .event import DomainEvent
+from .missing_tags import check_tags
 from .projection import Projection
 from .retry import Decided, until_accepted, written
 from .steps import AskTime, Events, ReadEvents, Steps
@@ -36,9 +38,16 @@ def project(projection: Projected, cache: DecisionCache) -> Steps[Projected]:
     return cache.handed_out(boundary.members)[0]  # type: ignore[return-value]
 
 
-def instance(projection: type[Projected] | Projected, key: tuple[str, ...]) -> Projected:
+def instance(projection: type[Projected] | Projected, key: tuple[IdValue, ...]) -> Projected:
     """The projection that is meant: one, or a class and its key."""
-    return projection(*key) if isinstance(projection, type) else projection
+    if isinstance(projection, type) and issubclass(projection, Projection):
+        return projection(*key)
+    if key or not isinstance(projection, Projection):
+        raise InvalidInput(
+            f"a projection is one that has its key, or a class and a key, not {projection!r:.80}",
+            hint='write store.project(Course("c1")) or store.project(Course, "c1")',
+        )
+    return projection
 
 
 def instances(projections: Sequence[object]) -> list[Projection]:
@@ -110,6 +119,7 @@ class _Execution:
         events = _events(decided, self._command)
         condition = condition_of(self._command, boundary)
         request = AppendRequest(events, condition, unless_exists=self._once)
+        yield from check_tags([member.item for member in boundary.members], events)
 
         def advance(result: AppendResult) -> None:
             if not self._command.commutative:

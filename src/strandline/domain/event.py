@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 from uuid import UUID
 
 import msgspec
-from msgspec import inspect as shapes
 
 from ..errors import InvalidEvent
 from ..event import Event, SequencedEvent
-from ..tag_id import TagId
+from ..names import check_own_name
 from . import codec
+from .annotations import name_of, names_here
+from .event_shape import EventShape, declare_event, event_shape
 
 if TYPE_CHECKING:
     from msgspec import StructMeta
@@ -20,6 +21,7 @@ else:
     StructMeta = type(msgspec.Struct)
 
 VERSION = "version"  # the name of the version in an event's metadata; left out for the first
+_MARK = f'"{VERSION}":'.encode()
 
 Upcast = Callable[[dict[str, Any]], dict[str, Any]]
 U = TypeVar("U", bound=Upcast)
@@ -35,12 +37,8 @@ def upcast(version: int) -> Callable[[U], U]:
     return mark
 
 
-def _function(member: Any) -> Any:
-    return member.__func__ if isinstance(member, staticmethod) else member
-
-
 class EventMeta(StructMeta):
-    """Makes event classes: frozen, with keyword arguments only, and with `type=` and `version=`."""
+    """Makes event classes: frozen, with keyword arguments only, and with `type=`, `version=` and `stream=`."""
 
     def __new__(
         mcs,
@@ -50,23 +48,24 @@ class EventMeta(StructMeta):
         *,
         type: str | None = None,
         version: int = 1,
-        **_: Any,
+        stream: str | None = None,
+        **unknown: Any,
     ) -> Any:
-        found = {
-            function.__upcasts__: function
-            for function in map(_function, namespace.values())
-            if hasattr(function, "__upcasts__")
-        }
         cls: Any = super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=True)
-        cls.event_type = name if type is None else type
-        cls.event_version = version
-        cls.event_upcasts = found
-        missing = set(range(1, version)) - found.keys() if bases and bases != (msgspec.Struct,) else set()
-        if missing:
+        if bases == (msgspec.Struct,):  # DomainEvent itself
+            return cls
+        if unknown:
             raise InvalidEvent(
-                f"{name} has version {version}, but nothing turns version {min(missing)} into the next",
-                hint=f"add to the class: @staticmethod @upcast({min(missing)}) def … (data: dict) -> dict",
+                f"{name} has an unknown option: {', '.join(unknown)}",
+                hint="there are type=, version= and stream=",
             )
+        cls.event_type = check_own_name(name if type is None else type, "type", InvalidEvent)
+        cls.event_version = version
+        cls.event_upcasts = _upcasts(name, version, namespace)
+        if stream is not None:
+            cls.event_stream = stream
+        _refuse_reserved(cls)
+        declare_event(cls, names_here())
         return cls
 
     def __init__(self, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any) -> None:
@@ -77,21 +76,25 @@ class EventMeta(StructMeta):
 class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta):
     """A fact with typed fields. Those whose type is a TagId (or a list of them, or None) are its tags.
 
-    `class CourseDefined(DomainEvent, type="course-defined", version=2)` overrides the name of the type,
-    which is the name of the class, and says that data of version 1 is to be upcast.
+    `class CourseDefined(DomainEvent, type="course-defined", version=2, stream="course")` overrides the name of
+    the type, which is the name of the class, says that data of version 1 is to be upcast, and names the TagId
+    field whose tag is the event's stream.
     """
 
     event_type: ClassVar[str]
     event_version: ClassVar[int]
     event_upcasts: ClassVar[dict[int, Upcast]]
+    event_stream: ClassVar[str | None] = None
 
     if TYPE_CHECKING:
 
-        def __init_subclass__(cls, type: str | None = None, version: int = 1) -> None: ...
+        def __init_subclass__(
+            cls, type: str | None = None, version: int = 1, stream: str | None = None
+        ) -> None: ...
 
-    def tags(self) -> tuple[str, ...]:
-        """The tags of its TagId fields."""
-        return tuple(tag for name in tag_fields(type(self)) for tag in _tags_of(getattr(self, name)))
+    def with_tags(self, *tags: str) -> Event:
+        """The event to write, with more tags than its fields."""
+        return self.to_event(tags=tags)
 
     def to_event(
         self,
@@ -102,117 +105,129 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
         stream: str | None = None,
         subject: str | None = None,
     ) -> Event:
-        """The event to write, with more tags if given."""
+        """The event to write, with more tags if given; `stream` is used instead of the stream of its class."""
         cls = type(self)
+        shape = event_shape(cls)
         if cls.event_version > 1:
             metadata = {**(metadata or {}), VERSION: str(cls.event_version)}
         return Event(
             cls.event_type,
-            codec.encode(self),
-            tags=(*self.tags(), *tags),
+            self._encoded(shape),
+            tags=(*shape.tags(self), *tags),
             id=id,
             metadata=metadata,
-            stream=stream,
+            stream=shape.stream(self) if stream is None else stream,
             subject=subject,
         )
+
+    def _encoded(self, shape: EventShape) -> bytes:
+        data = codec.encode(self)
+        try:
+            # What cannot be read again would spoil every later decision that depends on it.
+            shape.decoder.decode(data)
+        except msgspec.MsgspecError as error:
+            raise InvalidEvent(
+                f"a value of {self!r:.120} is not of its field's type: {error}",
+                hint=f"look at the fields of {type(self).__name__}; a type checker finds such a line",
+            ) from error
+        return data
 
     @classmethod
     def from_event(cls, event: Event | SequencedEvent) -> Self:
         """The typed form of an event of the log, older versions upcast."""
         if event.type != cls.event_type:
             raise InvalidEvent(
-                f"a {event.type} is not a {cls.__name__} ({cls.event_type})", hint="look at event.type first"
+                f"{_name(event)} is not a {cls.__name__}, whose type is {cls.event_type}",
+                hint="look at event.type first",
             )
-        version = 1 if cls.event_version == 1 else _version_of(event)
+        version = _version_of(event)
         try:
             if version == cls.event_version:
-                decoded: Self = _decoder(cls).decode(event.data)
+                decoded: Self = event_shape(cls).decoder.decode(event.data)
                 return decoded
-            return cls._upcast(event, version)
+            converted: Self = codec.convert(cls._upcast(event, version), cls)
+            return converted
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise InvalidEvent(
-                f"the data of this {event.type} does not fit {cls.__name__}: {error}",
+                f"the data of {_name(event)} does not fit {cls.__name__}: {error}",
                 hint=f"give the new field of {cls.__name__} a default, or a new version with an upcast",
             ) from error
 
     @classmethod
-    def _upcast(cls, event: Event | SequencedEvent, version: int) -> Self:
+    def _upcast(cls, event: Event | SequencedEvent, version: int) -> Any:
         if version > cls.event_version:
             raise InvalidEvent(
-                f"this {event.type} has version {version}, {cls.__name__} knows up to {cls.event_version}",
+                f"{_name(event)} has version {version}, {cls.__name__} knows up to {cls.event_version}",
                 hint="it was written by a newer program: install that one",
             )
-        data = event.json()
+        data = msgspec.json.decode(event.data)
         for step in range(version, cls.event_version):
-            data = cls.event_upcasts[step](data)
-        converted: Self = codec.convert(data, cls)
-        return converted
+            try:
+                data = cls.event_upcasts[step](data)
+            except Exception as error:
+                raise InvalidEvent(
+                    f"the upcast of {_name(event)} from version {step} failed: {error!r}",
+                    hint=f"correct @upcast({step}) of {cls.__name__} so that it takes {event.data[:80]!r}",
+                ) from error
+        return data
 
 
-def tag_fields(cls: type[DomainEvent]) -> tuple[str, ...]:
-    """The fields of an event class that are tags."""
-    known: tuple[str, ...] | None = cls.__dict__.get("__tag_fields__")
-    if known is None:
-        known = tuple(field.name for field in _fields(cls) if any(_tag_ids(field.type)))
-        type.__setattr__(cls, "__tag_fields__", known)
-    return known
+_RESERVED = (
+    "event_type",
+    "event_version",
+    "event_upcasts",
+    "event_stream",
+    "with_tags",
+    "to_event",
+    "from_event",
+)
 
 
-def tag_id_classes(cls: type[DomainEvent]) -> set[type[TagId]]:
-    """The kinds of tags that events of a class have."""
-    return {kind for field in _fields(cls) for kind in _tag_ids(field.type)}
+def _refuse_reserved(cls: type[DomainEvent]) -> None:
+    for name in cls.__struct_fields__:
+        if name in _RESERVED:
+            raise InvalidEvent(
+                f"{name_of(cls)}.{name} hides what every event has under that name",
+                hint=f"give the field another name: {name}_",
+            )
 
 
-def _decoder(cls: type[DomainEvent]) -> msgspec.json.Decoder[Any]:
-    known: msgspec.json.Decoder[Any] | None = cls.__dict__.get("__decoder__")
-    if known is None:
-        known = codec.decoder(cls)
-        type.__setattr__(cls, "__decoder__", known)
-    return known
-
-
-def _fields(cls: type[DomainEvent]) -> tuple[shapes.Field, ...]:
-    try:
-        shape = shapes.type_info(cls)
-    except NameError as error:
+def _upcasts(name: str, version: object, namespace: Mapping[str, Any]) -> dict[int, Upcast]:
+    """The upcasts of a class, by the version that they take: one for each version before its own."""
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise InvalidEvent(
-            f"an annotation of {cls.__name__} cannot be resolved: {error}",
-            hint="define the types that it names at the top of the module",
-        ) from error
-    assert isinstance(shape, shapes.StructType)
-    return shape.fields
-
-
-def _tag_ids(shape: shapes.Type) -> Iterator[type[TagId]]:
-    match shape:
-        case shapes.CustomType(cls=kind) if isinstance(kind, type) and issubclass(kind, TagId):
-            yield kind
-        case shapes.UnionType(types=types):
-            for inner in types:
-                yield from _tag_ids(inner)
-        case (
-            shapes.ListType(item_type=inner)
-            | shapes.SetType(item_type=inner)
-            | shapes.VarTupleType(item_type=inner)
-            | shapes.FrozenSetType(item_type=inner)
-        ):
-            yield from _tag_ids(inner)
-        case shapes.TupleType(item_types=types):
-            for inner in types:
-                yield from _tag_ids(inner)
-
-
-def _tags_of(value: Any) -> Iterator[str]:
-    if isinstance(value, TagId):
-        yield value.tag
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        for inner in value:
-            yield from _tags_of(inner)
-    elif value is not None:
-        raise InvalidEvent(
-            f"{value!r:.80} is in the place of a TagId", hint='write the type: course=CourseId("c1")'
+            f"the version of {name} is a whole number from 1, not {version!r:.40}",
+            hint=f"write class {name}(DomainEvent, version=2) for the second",
         )
+    functions = [getattr(member, "__func__", member) for member in namespace.values()]
+    marked = [function for function in functions if hasattr(function, "__upcasts__")]
+    found = {function.__upcasts__: function for function in marked}
+    if len(found) < len(marked) or found.keys() - range(1, version):
+        raise InvalidEvent(
+            f"{name} has version {version} and upcasts from {[function.__upcasts__ for function in marked]}",
+            hint=f"write one for each version before: @upcast(1) … @upcast({version - 1}), or raise version=",
+        )
+    for missing in range(1, version):
+        if missing not in found:
+            raise InvalidEvent(
+                f"{name} has version {version}, but nothing turns version {missing} into the next",
+                hint=f"add to the class: @staticmethod @upcast({missing}) def … (data: dict) -> dict",
+            )
+    return found
+
+
+def _name(event: Event | SequencedEvent) -> str:
+    position = getattr(event, "position", None)
+    return f"this {event.type}" if position is None else f"event {position} ({event.type})"
 
 
 def _version_of(event: Event | SequencedEvent) -> int:
-    return int(event.metadata.get(VERSION, "1"))
+    if isinstance(event, SequencedEvent) and (event.raw_metadata is None or _MARK not in event.raw_metadata):
+        return 1  # as for most events, without a look into their metadata
+    text = event.metadata.get(VERSION, "1")
+    if not (text.isascii() and text.isdigit() and int(text) >= 1):
+        raise InvalidEvent(
+            f"{_name(event)} has the version {text!r:.40}, which is no whole number from 1",
+            hint=f"leave {VERSION!r} in the metadata to the typed events",
+        )
+    return int(text)

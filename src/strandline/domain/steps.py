@@ -37,6 +37,13 @@ class Append(msgspec.Struct, frozen=True):
     request: AppendRequest
 
 
+class TellMissingTags(msgspec.Struct, frozen=True):
+    """An event to be written lacks the tags of its boundary: warn, or throw in an `InvalidEvent`."""
+
+    message: str
+    hint: str
+
+
 class Pause(msgspec.Struct, frozen=True):
     """Wait before the next attempt."""
 
@@ -53,6 +60,6 @@ class Count(msgspec.Struct, frozen=True):
     query: Query
 
 
-Step = ReadEvents | Append | Pause | AskTime | Count
+Step = ReadEvents | Append | TellMissingTags | Pause | AskTime | Count
 Answer = Events | AppendResult | datetime | int | None
 Steps = Generator[Step, Any, T]

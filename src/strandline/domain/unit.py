@@ -12,6 +12,7 @@ from ..event import Event, SequencedEvent
 from .boundary import BoundaryOf
 from .cache import DecisionCache, catch_up
 from .event import DomainEvent
+from .missing_tags import check_tags
 from .projection import Projection
 from .steps import Append, Steps
 
@@ -51,7 +52,9 @@ class Unit(Generic[*Ts]):
     def _end(self) -> Steps[None]:
         self._is_open = False
         if self._collected:
-            self.result = yield Append(AppendRequest(self._collected, self._boundary.condition))
+            request = AppendRequest(self._collected, self._boundary.condition)
+            yield from check_tags(self._boundary.read_query.items, request.events)
+            self.result = yield Append(request)
         else:
             self.result = AppendResult(self.head, self.head, 0)
 

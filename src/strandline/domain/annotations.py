@@ -1,0 +1,83 @@
+"""What annotations mean: known as soon as the names in them are defined, also those inside a function."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import typing
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from ..errors import InvalidInput
+
+Names = ChainMap[str, Any]
+
+
+class Unresolved(InvalidInput):
+    """An annotation names something that is not defined. Where a class is defined, that may still come."""
+
+
+def names_here() -> Names:
+    """The names that are defined where the function that asks was called: where a class is being defined."""
+    frame = sys._getframe(2)
+    return ChainMap(frame.f_locals, frame.f_globals)
+
+
+def names_of(thing: Any, here: Names | None = None) -> Names:
+    """The names that a class or function may mean: those where it was defined, and those of its module."""
+    if isinstance(thing, type):
+        module = sys.modules.get(thing.__module__)
+        names: Names = ChainMap({} if module is None else vars(module), dict(vars(thing)))
+    else:
+        names = ChainMap(inspect.unwrap(thing).__globals__)
+    return names if here is None else ChainMap(*here.maps, *names.maps)
+
+
+def resolve(annotations: Mapping[str, Any], names: Names, where: str) -> dict[str, Any]:
+    """The types that annotations mean. `Annotated` keeps what it says."""
+    holder = type("Annotations", (), {"__annotations__": dict(annotations)})
+    try:
+        return typing.get_type_hints(holder, {}, names, include_extras=True)
+    except (NameError, AttributeError) as error:
+        raise Unresolved(
+            f"{where} is annotated with something that is not defined: {error}",
+            hint="define or import it at the top of the module, not only for type checkers",
+        ) from error
+    except (TypeError, SyntaxError) as error:
+        raise InvalidInput(
+            f"{where} is not annotated with a type: {error}", hint=f"correct {_texts(annotations)}"
+        ) from error
+
+
+def meant(annotation: Any) -> Any:
+    """The type inside `Annotated`."""
+    return typing.get_args(annotation)[0] if typing.get_origin(annotation) is typing.Annotated else annotation
+
+
+def is_class_var(annotation: Any) -> bool:
+    """Whether it is `ClassVar` or `ClassVar[…]`."""
+    return ClassVar in (annotation, typing.get_origin(annotation))
+
+
+def alternatives(annotation: Any) -> tuple[Any, ...]:
+    """The types of a union; one type is a union of itself."""
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    return typing.get_args(annotation) if is_union else (annotation,)
+
+
+def place(function: Callable[..., Any]) -> str:
+    """The function and the line to change: `Course.defined (school.py:12)`."""
+    code = inspect.unwrap(function).__code__
+    return f"{name_of(function)} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def name_of(thing: Any) -> str:
+    """The name of a class or function, with that of its class, but not that of a function around it."""
+    name: str = thing.__qualname__
+    return name.rpartition("<locals>.")[2]
+
+
+def _texts(annotations: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {annotation}" for name, annotation in annotations.items())

@@ -1,0 +1,50 @@
+"""Events that decisions like the one that wrote them would not find."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+
+from ..errors import InvalidEvent
+from ..event import Event
+from ..query import QueryItem
+from .steps import Steps, TellMissingTags
+
+
+class MissingTags(UserWarning):
+    """An event carries none of the tags that its boundary is scoped by."""
+
+
+def check_tags(boundary: Sequence[QueryItem], events: Sequence[Event]) -> Steps[None]:
+    """Tell of events that carry none of the tags of the boundary they were decided in."""
+    scope = {tag for item in boundary for tag in item.tags}
+    if not scope:
+        return
+    for event in events:
+        if scope.isdisjoint(event.tags) and not _is_found_without(boundary, event):
+            wanted = ", ".join(sorted(scope))
+            yield TellMissingTags(
+                f"{event.type} carries none of the tags of its boundary ({wanted}): no such decision will see it",
+                "give the event a TagId field with that id, or write event.with_tags(…)",
+            )
+
+
+def tell(step: TellMissingTags, *, strict: bool) -> None:
+    """Warn whoever called the store, or refuse the event."""
+    if strict:
+        raise InvalidEvent(step.message, hint=step.hint)
+    warnings.warn(f"{step.message}; {step.hint}", MissingTags, stacklevel=_callers())
+
+
+def _is_found_without(boundary: Sequence[QueryItem], event: Event) -> bool:
+    """Whether a part of the boundary that asks for no tags asks for the event."""
+    return any(not item.tags and item.matches(event) for item in boundary)
+
+
+def _callers() -> int:
+    """How far the line is that called the library, for a warning of the function that asks."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("strandline."):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -1,0 +1,141 @@
+"""The parameters of a command: projections, lists of projections, and plain values."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ..errors import InvalidInput
+from ..event import Event, SequencedEvent
+from ..names import name_list
+from ..tag_id import is_same_class
+from .annotations import Names, Unresolved, meant, names_of, place, resolve
+from .boundary import refuse_clashes_of
+from .event import DomainEvent
+from .projection import Projection
+
+Kind = type[Projection] | list[type[Projection]] | None
+"""A projection class, a list of one, or None for a plain value."""
+
+_ONE_VALUE = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class ProjectionList(list[Projection]):
+    """The argument of a `list[…]` parameter."""
+
+
+class Signature:
+    """What a command asks for, known when it is defined, if the types that it names are."""
+
+    def __init__(
+        self, function: Callable[..., Any], guard: tuple[type[DomainEvent], ...], here: Names | None = None
+    ) -> None:
+        if not inspect.isfunction(function):
+            raise InvalidInput(f"a command is a function, not {function!r:.80}", hint="write: @command def …")
+        self._function = function
+        self._guard = guard
+        self._signature = inspect.signature(function)
+        self._where = place(function)
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            raise InvalidInput(
+                f"{self._where} is async: a decision waits for nothing",
+                hint=f"write def {function.__name__}(…) and ask before the command for what it needs",
+            )
+        self._refuse_parameters()
+        self._here = here
+        self._kinds: dict[str, Kind] | None = None
+        with contextlib.suppress(Unresolved):  # then they are worked out when the command is first executed
+            self._resolve()
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of one execution; raw keys become projections."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            name = self._function.__name__
+            raise InvalidInput(f"{name}: {error}", hint=f"call it as {name}{self._signature}") from None
+        bound.apply_defaults()
+        kinds = self._resolve() if self._kinds is None else self._kinds
+        return {name: _argument(kinds[name], name, value) for name, value in bound.arguments.items()}
+
+    def _refuse_parameters(self) -> None:
+        for name, parameter in self._signature.parameters.items():
+            if parameter.kind not in _ONE_VALUE:
+                raise InvalidInput(
+                    f"the parameter {_bare(parameter)} of {self._where} is not one named argument",
+                    hint=f"write {name}: Course, or {name}: list[Course], without * and /",
+                )
+            if parameter.annotation is inspect.Parameter.empty:
+                raise InvalidInput(
+                    f"the parameter {name} of {self._where} has no type",
+                    hint=f"annotate it with a projection or the type of a value: {name}: Course",
+                )
+
+    def _resolve(self) -> dict[str, Kind]:
+        annotations = {name: each.annotation for name, each in self._signature.parameters.items()}
+        types = resolve(annotations, names_of(self._function, self._here), self._where)
+        kinds = {name: self._kind(name, meant(annotation)) for name, annotation in types.items()}
+        listed = [kind[0] if isinstance(kind, list) else kind for kind in kinds.values()]
+        refuse_clashes_of(self._where, tuple(kind for kind in listed if kind is not None), self._guard)
+        self._kinds, self._here = kinds, None
+        return kinds
+
+    def _kind(self, name: str, annotation: Any) -> Kind:
+        if isinstance(annotation, type) and issubclass(annotation, Projection):
+            return annotation
+        inner = typing.get_args(annotation)
+        if typing.get_origin(annotation) in (list, Sequence) and _is_projection(inner[0]):
+            return [inner[0]]
+        for kind in _types_in(annotation):
+            if _is_projection(kind):
+                raise InvalidInput(
+                    f"the parameter {name} of {self._where} is neither a projection nor a value: {annotation}",
+                    hint=f"write {name}: {kind.__name__}, or {name}: list[{kind.__name__}] for any number",
+                )
+            if issubclass(kind, (DomainEvent, Event, SequencedEvent)):
+                raise InvalidInput(
+                    f"the parameter {name} of {self._where} is an event: neither a projection nor a value",
+                    hint="ask for a projection that is folded from such events",
+                )
+        return None
+
+
+def _bare(parameter: inspect.Parameter) -> str:
+    return str(parameter.replace(annotation=inspect.Parameter.empty))
+
+
+def _is_projection(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Projection)
+
+
+def _types_in(annotation: Any) -> Iterator[type]:
+    """The classes whose instances are in a value of this type."""
+    if typing.get_origin(annotation) in (type, Callable):  # these say something about them, but hold none
+        return
+    inner = typing.get_args(annotation)
+    for each in inner:
+        yield from _types_in(each)
+    if not inner and isinstance(annotation, type):
+        yield annotation
+
+
+def _argument(kind: Kind, name: str, value: Any) -> Any:
+    if isinstance(kind, list):
+        return ProjectionList(
+            _projection(kind[0], name, each) for each in name_list(value, "projection", InvalidInput)
+        )
+    return value if kind is None else _projection(kind, name, value)
+
+
+def _projection(kind: type[Projection], name: str, value: Any) -> Projection:
+    if isinstance(value, Projection):
+        if isinstance(value, kind) or is_same_class(type(value), kind):
+            return value
+        raise InvalidInput(
+            f"{name} is a {kind.__name__}, not a {type(value).__name__}",
+            hint=f"pass {kind.__name__}(…) for {name}",
+        )
+    return kind(*value) if isinstance(value, tuple) else kind(value)
