@@ -38,6 +38,12 @@ class Place(NamedTuple):
         """The place for another process: its URL, and its options as JSON."""
         return str(self.url), json.dumps(self.options)
 
+    def another(self) -> Place:
+        """Another empty log of the same engine."""
+        if self.is_in_database:
+            return new_log(str(self.url))
+        return self if self.url == "memory:" else Place(Path(self.url).with_name(f"{uuid4()}.db"))
+
     def connect(self, **options: Any) -> EventStore:
         return strandline.connect(self.url, **self.options, **options)
 

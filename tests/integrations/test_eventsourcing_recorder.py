@@ -8,7 +8,6 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from eventsourcing.dcb.api import DCBAppendCondition, DCBEvent, DCBQuery, DCBQueryItem
@@ -20,7 +19,7 @@ from logs import settings_for
 from queries import query, tagged
 from school import CourseFull, Joining, School, join_all
 
-from places import Place, new_log
+from places import Place
 from strandline import AppendConditionFailed, Event, Query
 from strandline.integrations.eventsourcing import Factory, Recorder, Subscription
 from strandline.testing import violations
@@ -53,20 +52,13 @@ def test_every_answer_is_the_one_of_their_recorder(place: Place) -> None:
     @given(steps=st.lists(st.one_of(appends, reads), max_size=12))
     @settings(max_examples=60)
     def answers_agree(steps: list[Any]) -> None:
-        factory = Factory(settings_for(another(place)))
+        factory = Factory(settings_for(place.another()))
         try:
             compare(factory.dcb_recorder(), InMemoryDCBRecorder(), steps)
         finally:
             factory.close()
 
     answers_agree()
-
-
-def another(place: Place) -> Place:
-    """Another empty log of the same engine."""
-    if place.is_in_database:
-        return new_log(str(place.url))
-    return place if place.url == "memory:" else Place(Path(place.url).with_name(f"{uuid4()}.db"))
 
 
 def compare(ours: Recorder, theirs: InMemoryDCBRecorder, steps: list[Any]) -> None:

@@ -1,0 +1,229 @@
+"""Typed ids are tags wherever a tag goes: events, queries, keys of projections, retags."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+from enrolment import Course, CourseDefined, CourseId, Enrollment, Student, StudentId, StudentSubscribed
+
+from places import Place
+from strandline import (
+    AppendConditionFailed,
+    DomainEvent,
+    Event,
+    EventStore,
+    InvalidEvent,
+    InvalidInput,
+    InvalidQuery,
+    Projection,
+    Query,
+    QueryItem,
+    TagId,
+    command,
+    on,
+)
+
+ORDER = UUID(int=7)
+
+
+class WalletId(TagId): ...
+
+
+class OrderId(TagId): ...
+
+
+class MoneyMoved(DomainEvent):
+    source: WalletId
+    target: WalletId
+    amount: int
+
+
+class OrderPlaced(DomainEvent):
+    order: OrderId
+    wallets: set[WalletId] = set()
+    gifts: tuple[WalletId, ...] = ()
+    coupon: CourseId | None = None
+
+
+class Wallet(Projection):
+    id: WalletId
+    balance: int = 0
+
+    @on
+    def moved(self, event: MoneyMoved) -> None:
+        self.balance += event.amount * ((event.target == self.id) - (event.source == self.id))
+
+    @on
+    def placed(self, event: OrderPlaced) -> None:
+        self.balance -= 1
+
+
+class Order(Projection):
+    id: OrderId
+    exists: bool = False
+
+    @on
+    def placed(self, event: OrderPlaced) -> None:
+        self.exists = True
+
+
+@command
+def place_order(order: Order, wallet: Wallet) -> Iterator[OrderPlaced]:
+    if not order.exists:
+        yield OrderPlaced(order=order.id, wallets={wallet.id})
+
+
+@pytest.fixture
+def store(place: Place) -> Iterator[EventStore]:
+    with place.connect() as store:
+        yield store
+
+
+def subscribed(student: str, course: str) -> StudentSubscribed:
+    return StudentSubscribed(student=StudentId(student), course=CourseId(course))
+
+
+def test_an_event_has_any_number_of_tags_of_one_kind(store: EventStore) -> None:
+    store.append(
+        [
+            MoneyMoved(source=WalletId("a"), target=WalletId("b"), amount=5),
+            OrderPlaced(
+                order=OrderId(ORDER),
+                wallets={WalletId("b"), WalletId("c")},
+                gifts=(WalletId("d"), WalletId("c")),
+            ),
+            OrderPlaced(order=OrderId(1)),
+        ]
+    )
+    assert [event.tags for event in store.read()] == [
+        ("wallet:a", "wallet:b"),
+        (f"order:{ORDER}", "wallet:b", "wallet:c", "wallet:d"),
+        ("order:1",),
+    ]
+    assert [store.project(Wallet(name)).balance for name in "abcd"] == [-5, 4, -1, -1]
+    assert [event.decode(OrderPlaced).gifts for event in store.read(Query.types(OrderPlaced))] == [
+        (WalletId("d"), WalletId("c")),
+        (),
+    ]
+
+
+def test_numbers_and_uuids_are_keys(store: EventStore) -> None:
+    assert store.execute(place_order, Order(ORDER), Wallet(7)).count == 1
+    assert store.execute(place_order, Order(str(ORDER)), Wallet("7")).count == 0
+    assert store.execute(place_order, order=ORDER, wallet=8).count == 0  # type: ignore[arg-type]
+    assert store.project(Order, ORDER).exists
+    assert store.project(Wallet, 7).balance == -1
+    assert store.project(Wallet(WalletId(7))) == store.project(Wallet("7"))
+    for wrong in (True, 1.5, None, CourseId("7")):
+        with pytest.raises(InvalidInput):
+            Wallet(wrong)  # type: ignore[arg-type]
+
+
+def test_an_event_may_carry_more_tags_than_its_fields(store: EventStore) -> None:
+    event = CourseDefined(course=CourseId("c1"), capacity=3).with_tags("vip", StudentId("s1"), "vip")
+    assert type(event) is Event
+    assert event.tags == ("course:c1", "student:s1", "vip")
+    store.append(event)
+    assert store.exists(Query.tag("vip", StudentId("s1")))
+    with store.boundary(Course("c1")) as boundary:
+        boundary.append(subscribed("s2", "c1").with_tags("vip"))
+    assert store.count(Query.tag("vip")) == 2
+    assert store.project(Course("c1")).taken == 1
+    with pytest.raises(InvalidEvent, match="reserved"):
+        CourseDefined(course=CourseId("c1"), capacity=3).with_tags("$x")
+
+
+def test_queries_take_classes_and_ids(store: EventStore) -> None:
+    store.append(
+        [CourseDefined(course=CourseId("c1"), capacity=3), subscribed("s1", "c1"), subscribed("s1", "c2")]
+    )
+    item = QueryItem(types=[StudentSubscribed, "CourseDefined"], tags=[CourseId("c1")])
+    assert item == QueryItem(["CourseDefined", "StudentSubscribed"], ["course:c1"])
+    assert store.count(Query.of(item)) == 2
+    assert store.count(Query.types(StudentSubscribed)) == 2
+    assert store.count(Query.tag(CourseId("c1"), StudentId("s1"))) == 1
+    assert store.count(Query.of(QueryItem(exclude_types=[CourseDefined], tags=[CourseId("c1")]))) == 1
+    assert store.exists(Query.types(CourseDefined) & Query.tag(CourseId("c1")))
+    assert not store.exists(Query.types(CourseDefined) & Query.tag(CourseId("c2")))
+    assert not store.exists(Query.types(CourseDefined), after=1)
+    for wrong in (DomainEvent, int, Course):
+        with pytest.raises(InvalidQuery, match="a type is a str"):
+            Query.types(wrong)  # type: ignore[arg-type]
+
+
+def test_several_keys_are_folded_from_events_with_all_their_tags(store: EventStore) -> None:
+    store.append([subscribed("s1", "c1"), subscribed("s2", "c2")])
+    assert store.project(Enrollment, "s1", "c1").exists
+    assert not store.project(Enrollment, "s1", "c2").exists
+
+
+def test_events_are_retagged_by_position_and_by_query_with_typed_ids(store: EventStore) -> None:
+    store.append([subscribed("s1", "c1"), subscribed("s1", "c2"), subscribed("s2", "c2")])
+    assert store.retag(1, add=[StudentId("s3")]).count == 1
+    assert store.project(Student("s3")).courses == 1
+    assert store.retag(Query.tag(StudentId("s2")), replace={"student": [StudentId("s4"), "s5"]}).count == 1
+    assert [store.project(Student(name)).courses for name in ("s2", "s4", "s5")] == [0, 1, 1]
+    assert store.retag([1, 2], replace={StudentId.prefix: []}).count == 1
+    assert store.project(Student("s1")).courses == 0
+    assert [event.tags for event in store.read(Query.types(StudentSubscribed))] == [
+        ("course:c1",),
+        ("course:c2",),
+        ("course:c2", "student:s4", "student:s5"),
+    ]
+    head = store.head()
+    with pytest.raises(InvalidInput, match="does not replace tags student:") as caught:
+        store.retag(1, replace={"student": [CourseId("c9")]})
+    assert "replace={'course': […]}" in caught.value.hint
+    assert store.head() == head
+
+
+def retag_meanwhile(store: EventStore) -> None:
+    with store.boundary(Student("s2")) as boundary:
+        store.retag(1, replace={"student": [StudentId("s2")]})
+        boundary.append(subscribed("s2", "c3"))
+
+
+def test_a_retag_refuses_a_decision_that_did_not_see_it(store: EventStore) -> None:
+    store.append(subscribed("s1", "c1"))
+    with pytest.raises(AppendConditionFailed) as caught:
+        retag_meanwhile(store)
+    assert caught.value.conflict.type == "$retagged"
+    assert store.project(Student("s2")).courses == 1
+
+
+def test_async_stores_take_typed_ids_and_classes(place: Place) -> None:
+    async def main() -> None:
+        async with place.connect_async() as store:
+            await store.append(
+                [subscribed("s1", "c1"), MoneyMoved(source=WalletId(1), target=WalletId(2), amount=1)]
+            )
+            assert await store.exists(Query.types(StudentSubscribed) & Query.tag(StudentId("s1")))
+            assert (await store.retag(Query.types(MoneyMoved), replace={"wallet": [WalletId(3)]})).count == 1
+            assert (await store.project(Wallet, 3)).balance == 0
+            assert await store.count(Query.tag(WalletId(3))) == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (CourseDefined(course="c1", capacity=1), "course: 'c1' is in the place of a TagId"),  # type: ignore[arg-type]
+        (CourseDefined(course=StudentId("c1"), capacity=1), "is in the place of a TagId"),  # type: ignore[arg-type]
+        (CourseDefined(course=CourseId("c1"), capacity="1"), "Expected `int`, got `str`"),  # type: ignore[arg-type]
+        (CourseDefined(course=CourseId("x" * 300), capacity=1), "1 to 256 characters"),
+        (CourseDefined(course=CourseId("\n"), capacity=1), "no control characters"),
+        (OrderPlaced(order=OrderId(1), gifts=tuple(map(WalletId, range(64)))), "at most 64 tags"),
+        (OrderPlaced(order=OrderId("\ud800")), "surrogates"),
+    ],
+)
+def test_what_could_not_be_found_or_read_again_is_not_written(
+    event: DomainEvent, told: str, store: EventStore
+) -> None:
+    with pytest.raises(InvalidEvent, match=told) as caught:
+        store.append(event)
+    assert caught.value.hint
+    assert store.head() == 0
