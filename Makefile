@@ -19,10 +19,11 @@ demo: $(VENV)/.core ## the main job on an embedded store: many clients, the last
 test: setup ## all tests
 	$(BIN)/python -m pytest
 
-check: setup ## ruff, mypy --strict, import-linter
+check: setup ## ruff, mypy --strict, pyright, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
 bench: setup ## against the peers, embedded and on PostgreSQL, in one run, with ratios (5 minutes)

@@ -1,31 +1,64 @@
-"""Decisions as users write them; `make check` holds it against mypy --strict. Not run, only read."""
+"""Decisions as users write them; `make check` holds it against mypy and pyright, both strict. Not run, only read.
+
+A line with both comments, `type: ignore` and `pyright: ignore`, is wrong: each checker has to find it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from datetime import datetime
 from typing import assert_type
+from uuid import UUID
 
 from strandline import (
     NOW,
+    AppendResult,
     AsyncEventStore,
+    Command,
     DomainEvent,
+    Event,
     EventStore,
     Executed,
     Projection,
+    Query,
+    QueryItem,
     SequencedEvent,
     TagId,
     command,
+    connect,
+    connect_async,
     on,
+    upcast,
 )
 
 
 class CourseId(TagId): ...
 
 
-class CourseDefined(DomainEvent, type="course-defined"):
+class StudentId(TagId, prefix="pupil"): ...
+
+
+class OddId(TagId, prefix=7): ...  # type: ignore[arg-type]  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
+
+
+class CourseDefined(DomainEvent, type="course-defined", stream="course"):
     course: CourseId
     capacity: int = 0
+
+
+class Renamed(DomainEvent, version=2):
+    course: CourseId
+    others: list[CourseId] = []
+    by: StudentId | None = None
+
+    @staticmethod
+    @upcast(1)
+    def _named(data: dict[str, object]) -> dict[str, object]:
+        return data
+
+
+class Unversioned(DomainEvent, version="2"):  # pyright: ignore[reportArgumentType]  (mypy does not look)
+    number: int
 
 
 class Course(Projection):
@@ -36,6 +69,9 @@ class Course(Projection):
     def defined(self, event: CourseDefined) -> None:
         self.capacity = event.capacity
 
+    @on
+    def changed(self, event: CourseDefined | Renamed, recorded: SequencedEvent) -> None: ...
+
 
 class Numbers(Projection, last_only=True):
     last: int = 0
@@ -43,6 +79,9 @@ class Numbers(Projection, last_only=True):
     @on(CourseDefined, conflicts=False)
     def defined(self, event: CourseDefined, recorded: SequencedEvent) -> None:
         self.last = recorded.position
+
+    @on(Course)  # type: ignore[type-var, arg-type]  # pyright: ignore
+    def wrong(self, event: CourseDefined) -> None: ...
 
 
 @command
@@ -61,12 +100,63 @@ def touch(course: Course) -> CourseDefined:
     return CourseDefined(course=course.id)
 
 
+@command(commutative=True)
+def number(numbers: Numbers) -> Generator[Event, None, str]:
+    yield Event("Numbered", {})
+    return "done"
+
+
+@command
+def maybe(course: Course) -> list[Event | DomainEvent] | None:
+    return [CourseDefined(course=course.id).with_tags("vip")] if course.capacity else None
+
+
+@command  # type: ignore[arg-type]  # pyright: ignore
+def of_text(course: Course) -> Iterator[str]:
+    yield course.id
+
+
+@command(commutative=True, guard=[Course])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+def guarded(course: Course) -> Iterator[CourseDefined]:
+    yield CourseDefined(course=course.id)
+
+
+def ids() -> None:
+    assert_type(CourseId("c1").tag, str)
+    assert_type(CourseId(7), CourseId)
+    assert_type(CourseId(UUID(int=1)), CourseId)
+    CourseId(1.5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    CourseId()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
 def events() -> None:
-    CourseDefined(CourseId("c1"), 3)  # type: ignore[call-arg]
-    CourseDefined(course=CourseId("c1"), capacity="many")  # type: ignore[arg-type]
+    CourseDefined(CourseId("c1"), 3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    CourseDefined(course=CourseId("c1"), capacity="many")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    CourseDefined(course="c1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    CourseDefined(course=StudentId("s1"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    CourseDefined(capacity=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    CourseDefined(course=CourseId("c1"), seats=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     event = CourseDefined(course=CourseId("c1"))
-    event.capacity = 3  # type: ignore[misc]
+    event.capacity = 3  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     assert_type(event.course.tag, str)
+    assert_type(event.with_tags("vip", StudentId("s1")), Event)
+    assert_type(event.to_event(stream="s", metadata={"by": "me"}), Event)
+    event.with_tags(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert_type(CourseDefined.event_type, str)
+    assert_type(CourseDefined.from_event(event.to_event()), CourseDefined)
+
+
+def queries(store: EventStore) -> None:
+    item = QueryItem(types=[CourseDefined, "Renamed"], tags=[CourseId("c1"), "vip"], exclude_types=[Renamed])
+    assert_type(Query.of(item), Query)
+    assert_type(Query.types(CourseDefined, Renamed, "Other") & Query.tag(CourseId("c1")), Query)
+    assert_type(store.exists(Query.tag(CourseId("c1"), StudentId("s1"))), bool)
+    QueryItem(types=[Course])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    QueryItem(types=CourseDefined)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Query.types(CourseId("c1"), Course)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Query.tag(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert_type(store.retag(1, add=[StudentId("s2")]), AppendResult)
+    assert_type(store.retag(Query.all(), replace={"pupil": [StudentId("s2"), "s3"]}), AppendResult)
 
 
 def decide(store: EventStore) -> None:
@@ -74,21 +164,49 @@ def decide(store: EventStore) -> None:
     assert_type(store.execute(count, [Course("c1")]), Executed[int])
     assert_type(store.execute(count, [Course("c1")]).value, int | None)
     assert_type(store.execute(touch, Course("c1")), Executed[None])
-    store.execute(define, Course("c1"))  # type: ignore[call-arg]
-    store.execute(define, Course("c1"), "3")  # type: ignore[arg-type]
-    store.execute(define, Numbers(), 3)  # type: ignore[arg-type]
-    store.execute(define.with_options(attempts=2, metadata={"correlation_id": "k"}), Course("c1"), 3)
+    assert_type(store.execute(number, Numbers()).value, str | None)
+    assert_type(store.execute(maybe, course=Course("c1")), Executed[None])
+    store.execute(define, Course("c1"))  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    store.execute(define, Course("c1"), "3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    store.execute(define, Numbers(), 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    store.execute(define, Course("c1"), size=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    store.execute(count, Course("c1"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    store.execute(events)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    define(Course("c1"))  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    twice: Command[[Course, int], None] = define.with_options(attempts=2)
+    store.execute(twice.with_options(metadata={"correlation_id": "k"}), Course("c1"), 3)
+    define.with_options(attempts="2")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def fold(store: EventStore) -> None:
     assert_type(store.project(Course("c1")), Course)
     assert_type(store.project(Course, "c1"), Course)
+    assert_type(store.project(Course, 7).id, CourseId)
+    assert_type(Course(7), Course)
+    assert_type(Course(UUID(int=7)), Course)
+    Course(1.5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Course(id="c1")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    store.project(CourseDefined, "c1")  # type: ignore[type-var]  # pyright: ignore[reportArgumentType]
     with store.boundary(Course("c1"), Numbers()) as boundary:
         assert_type(boundary.states, tuple[Course, Numbers])
-        boundary.append(CourseDefined(course=boundary.states[0].id))
+        boundary.append(CourseDefined(course=boundary.states[0].id), Event("A", {}))
+        boundary.append("A")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        boundary.states[2]  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]
+        assert_type(boundary.result, AppendResult | None)
     for event in store.read():
         assert_type(event.decode(CourseDefined), CourseDefined)
 
 
 async def decide_async(store: AsyncEventStore) -> None:
     assert_type(await store.execute(count, [Course("c1")]), Executed[int])
+    await store.execute(define, Course("c1"), "3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert_type(await store.project(Course("c1")), Course)
+    assert_type(await store.project(Course, UUID(int=1)), Course)
     async with store.boundary(Course("c1"), Numbers()) as boundary:
         assert_type(boundary.states, tuple[Course, Numbers])
+
+
+async def strict_tags(url: str) -> None:
+    assert_type(connect(url, strict_tags=True), EventStore)
+    assert_type(await connect_async(url, strict_tags=True), AsyncEventStore)
+    connect(url, strict=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

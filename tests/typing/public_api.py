@@ -1,4 +1,4 @@
-"""The public API as users write it; `make check` holds it against mypy --strict. Not run, only read."""
+"""The public API as users write it; `make check` holds it against mypy and pyright, both strict. Not run, only read."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def write(store: EventStore) -> None:
     assert_type(event.id, UUID)
     assert_type(event.tags, tuple[str, ...])
     Event("Raw", b"bytes", id="01890a5d-ac96-774b-bcce-b302099a8057", stream="s", subject="x")
-    Event("A")  # type: ignore[call-arg]
-    Event("A", {}, tags=[1])  # type: ignore[list-item]
+    Event("A")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Event("A", {}, tags=[1])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     query = Query.tag("course:c1") & Query.types("CourseDefined") | Query.stream("s")
     assert_type(query, Query)
     condition = AppendCondition.all_of(AppendCondition(query, after=3), AppendCondition(Query.all()))
@@ -39,7 +39,7 @@ def write(store: EventStore) -> None:
     assert_type(store.append(event).position, int)
     outcomes = store.append_many([AppendRequest([event], condition), AppendRequest(event)])
     assert_type(outcomes, list[AppendResult | StrandlineError])
-    store.append(event, query)  # type: ignore[arg-type]
+    store.append(event, query)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert_type(store.retag(query, add=["vip"]), AppendResult)
     assert_type(store.retag([1, 2], replace={"student": ["s2"]}), AppendResult)
 
@@ -57,7 +57,7 @@ def read(store: EventStore) -> None:
     assert_type(store.position_at(datetime.now(UTC)), int)
     assert_type(next(store.appends()), RecordedAppend)
     assert_type(next(store.subscribe(after=3)), SequencedEvent)
-    store.read("A")  # type: ignore[arg-type]
+    store.read("A")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def read_async(url: str) -> None:
