@@ -9,7 +9,7 @@ from importlib.metadata import version
 import strandline
 from strandline import AppendCondition, AsyncEventStore, Event, EventStore, Query, QueryItem, SequencedEvent
 
-from ..school import Course, Student, subscribe
+from ..commands import Course, Student, subscribe
 from ..workload import Decision, NewEvent, note
 from ..workload import Query as PlainQuery
 from . import AsyncClient, Client

@@ -26,13 +26,13 @@ def stories() -> None:
     story.when(touch, Course("c1")).then_nothing().when(define, Course("c1"), 3).then_raises(
         (KeyError, OSError)
     )
-    story.when(define, Course("c1"))  # type: ignore[call-arg]
-    story.when(define, Course("c1"), "3")  # type: ignore[arg-type]
-    story.when(define, Numbers(), 3)  # type: ignore[arg-type]
-    story.when(count, [Course("c1")]).then_returns("3")  # type: ignore[arg-type]
-    story.when(touch, Course("c1")).then_raises(3)  # type: ignore[arg-type]
-    given("CourseDefined")  # type: ignore[arg-type]
-    given([DEFINED])  # type: ignore[arg-type]
+    story.when(define, Course("c1"))  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    story.when(define, Course("c1"), "3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    story.when(define, Numbers(), 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    story.when(count, [Course("c1")]).then_returns("3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    story.when(touch, Course("c1")).then_raises(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    given("CourseDefined")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    given([DEFINED])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert_type(story.project(Course("c1")), Course)
     assert_type(story.project(Course, "c1").capacity, int)
     assert_type(story.then_state(Course("c1"), capacity=3).then_state(Course, "c1", capacity=3), Story)
@@ -42,7 +42,7 @@ def conflicts(store: EventStore) -> None:
     with interfering(store, DEFINED, [DEFINED, Event("A", 1)], lambda: store.retag(1, add=["x"])) as rivals:
         store.execute(define, Course("c1"), 3)
         assert_type(rivals.used, int)
-    with interfering(store, 3):  # type: ignore[arg-type]
+    with interfering(store, 3):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         pass
 
 
