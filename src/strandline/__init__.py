@@ -6,6 +6,7 @@ from .domain.command import NOW, Command, Executed, command
 from .domain.event import DomainEvent, upcast
 from .domain.missing_tags import MissingTags
 from .domain.projection import Projection, on
+from .domain.snapshot import SnapshotFailed
 from .errors import (
     AppendConditionFailed,
     CorruptLog,
@@ -58,6 +59,7 @@ __all__ = [
     "RecordedAppend",
     "SchemaMismatch",
     "SequencedEvent",
+    "SnapshotFailed",
     "StoreClosed",
     "StrandlineError",
     "TagId",

@@ -18,7 +18,17 @@ from .domain.command import Command, Executed, bind
 from .domain.drive import drive_async
 from .domain.explain import Explanation
 from .domain.missing_tags import tell
-from .domain.steps import Answer, Append, AskTime, Count, Pause, ReadEvents, Step, Steps, TellMissingTags
+from .domain.steps import (
+    Answer,
+    Append,
+    Ask,
+    AskTime,
+    Pause,
+    ReadEvents,
+    Step,
+    Steps,
+    TellMissingTags,
+)
 from .domain.steps import Events as StepEvents
 from .domain.unit import AsyncBoundary
 from .engine import Page, Span, Stats
@@ -125,8 +135,8 @@ class AsyncEventStore:
                 return None
             case AskTime():
                 return self.store.clock()
-            case Count():
-                return await self.count(step.query)
+            case Ask():
+                return await self.in_thread(step.of, self.store.engine)
 
     def read(
         self,

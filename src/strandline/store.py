@@ -32,8 +32,8 @@ from .domain.projection import Projection
 from .domain.steps import (
     Answer,
     Append,
+    Ask,
     AskTime,
-    Count,
     Events,
     Pause,
     ReadEvents,
@@ -217,8 +217,8 @@ class EventStore:
                 return None
             case AskTime():
                 return self.clock()
-            case Count():
-                return self.count(step.query)
+            case Ask():
+                return step.of(self.engine)  # type: ignore[no-any-return]
 
     def head(self) -> int:
         """The last position, 0 if the log is empty."""

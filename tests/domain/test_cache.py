@@ -39,7 +39,7 @@ from strandline import (
     command,
     on,
 )
-from strandline.domain.boundary import NEAR
+from strandline.domain.boundary import NEAR, Member
 from strandline.domain.steps import Append, ReadEvents, Step
 from strandline.testing import violations
 
@@ -337,10 +337,10 @@ def test_a_log_that_lost_its_end_is_read_from_the_start(store: EventStore) -> No
     """As after the restore of a backup: the state that is kept knows more than the log."""
     ahead = Places("c1")
     ahead.students.append("of another past")
-    store.decisions._keep(ahead, 9, is_own=True)
+    store.decisions._keep(Member(ahead, 9, is_own=True))
     store.execute(join, Places("c1"), "s2")
     assert store.project(Places("c1")).students == ["s2"]
-    store.decisions._keep(ahead, 9, is_own=False)
+    store.decisions._keep(Member(ahead, 9))
     assert store.project(Places("c1")).students == ["s2"]
 
 

@@ -81,3 +81,11 @@ def name_of(thing: Any) -> str:
 
 def _texts(annotations: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}: {annotation}" for name, annotation in annotations.items())
+
+
+def callers() -> int:
+    """How far the line is that called the library, for a warning of the function that asks."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("strandline."):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..append import AppendCondition
 from ..errors import InvalidQuery
@@ -15,9 +15,9 @@ from .clashes import refuse_clashes
 from .event import DomainEvent
 from .event_shape import event_shape
 from .projection import Projection
-from .shape import Handler, shape_of
+from .shape import shape_of
 
-Route = tuple["Member", Handler, type[DomainEvent], tuple[str, ...]]
+Route = tuple["Member", Callable[..., None], bool, type[DomainEvent], tuple[str, ...]]
 
 # States whose heads are no further apart than this are brought up to date by one read.
 NEAR = 1_000
@@ -26,25 +26,49 @@ NEAR = 1_000
 class Member:
     """A projection in a boundary: its state, and the head of the read that it is the state of."""
 
-    __slots__ = ("head", "is_kept", "is_own", "item", "state")
+    __slots__ = ("head", "is_kept", "is_own", "item", "state", "unsaved")
 
     def __init__(
-        self, state: Projection, head: int = 0, *, is_own: bool = False, is_kept: bool = False
+        self,
+        state: Projection,
+        head: int = 0,
+        *,
+        is_own: bool = False,
+        is_kept: bool = False,
+        unsaved: int = 0,
     ) -> None:
         self.state = state
         self.item = state.item()
         self.head = head
         self.is_own = is_own  # nobody is known to have written to it since our own append
         self.is_kept = is_kept  # somebody else has the state too: it must not change
+        self.unsaved = unsaved  # how many events were folded since the last snapshot
+
+    def twin(self) -> Member:
+        """The same, for somebody who goes on from it."""
+        twin = object.__new__(Member)
+        twin.state, twin.item, twin.head = self.state, self.item, self.head
+        twin.is_own, twin.is_kept, twin.unsaved = self.is_own, True, self.unsaved
+        return twin
 
     @property
     def is_guarded_whole(self) -> bool:
         """Whether all its events spoil a decision, so that an accepted append proves that there were no others."""
-        return self.state.guard_item() == self.item
+        return shape_of(type(self.state)).is_guarded_whole
+
+    @property
+    def guard_item(self) -> QueryItem | None:
+        """The events that spoil a decision made with it."""
+        return self.item if self.is_guarded_whole else self.state.guard_item()
 
     def start_again(self) -> None:
         """Forget the state."""
-        self.state, self.head, self.is_own, self.is_kept = self.state.fresh(), 0, False, False
+        self.start_with(self.state.fresh(), 0)
+
+    def start_with(self, state: Projection, head: int) -> None:
+        """Go on from a state as of a head."""
+        self.state, self.head, self.unsaved = state, head, 0
+        self.is_own = self.is_kept = False
 
     def changing_state(self) -> Projection:
         """The state, to be changed."""
@@ -100,15 +124,11 @@ class BoundaryOf:
         """Nothing that matters is newer than the reads."""
         guarded: dict[int, list[QueryItem]] = {}
         for member in self.members:
-            item = member.state.guard_item()
+            item = member.guard_item
             if item is not None:
                 guarded.setdefault(member.head, []).append(item)
         parts = [AppendCondition(Query(items), head) for head, items in guarded.items()]
         return AppendCondition.all_of(*parts) if parts else None
-
-    def fold(self, events: Iterable[SequencedEvent]) -> None:
-        """Take events into the states."""
-        fold(self.members, events)
 
 
 def near(members: Sequence[Member]) -> tuple[list[Member], list[Member]]:
@@ -126,25 +146,35 @@ def query_of(members: Sequence[Member]) -> Query:
     return Query(items)
 
 
-def fold(members: Sequence[Member], events: Iterable[SequencedEvent]) -> None:
+def fold(members: Sequence[Member], events: Sequence[SequencedEvent]) -> None:
     """Take the events of the members' items into those states whose own item they match, unless they have them."""
-    routes = _routes(members)
+    routes = _routes(members) if events else {}
     for event in events:
         going = routes.get(event.type, ())
         # An event that only one of them can have asked for need not be looked at.
         tags = f"\n{event.raw_tags}\n" if len(going) > 1 else None
-        decoded: dict[type[DomainEvent], DomainEvent] = {}
-        for member, handler, cls, wanted in going:
-            if event.position <= member.head or (tags and not all(tag in tags for tag in wanted)):
+        decoded: DomainEvent | None = None
+        for member, handle, takes_recorded, cls, lines in going:
+            if event.position <= member.head or (tags and not _has_all(tags, lines)):
                 continue
-            typed = decoded.get(cls)
-            if typed is None:
-                typed = decoded[cls] = cls.from_event(event)
-            member.changing_state().handle(handler, typed, event)
+            if decoded.__class__ is not cls:
+                decoded = cls.from_event(event)
+            if takes_recorded:
+                handle(decoded, event)
+            else:
+                handle(decoded)
+            member.unsaved += 1
 
 
-def advanced(member: Member, events: Sequence[Event]) -> Projection | None:
-    """The state after an own append of these events; None if that takes a look at the log."""
+def _has_all(tags: str, lines: tuple[str, ...]) -> bool:
+    for line in lines:  # noqa: SIM110  (a generator would take longer than the rest)
+        if line not in tags:
+            return False
+    return True
+
+
+def advanced(member: Member, events: Sequence[Event], head: int) -> Member | None:
+    """The member after an own append of these events up to `head`; None if that takes a look at the log."""
     handlers = shape_of(type(member.state)).handlers
     mine = [event for event in events if member.item.matches(event)]
     if any(handlers[event.type][0].takes_recorded for event in mine):
@@ -154,17 +184,19 @@ def advanced(member: Member, events: Sequence[Event]) -> Projection | None:
         state, mine = (state.fresh(), mine[-1:]) if state.last_only else (state.copy(), mine)
         for event in mine:
             handler, cls = handlers[event.type]
-            state.handle(handler, cls.from_event(event), None)
-    return state
+            getattr(state, handler.name)(cls.from_event(event))
+    return Member(state, head, is_own=True, is_kept=True, unsaved=member.unsaved + len(mine))
 
 
 def _routes(members: Sequence[Member]) -> dict[str, list[Route]]:
     """Where events of each type go, and the lines that their tags must have."""
     routes: dict[str, list[Route]] = {}
     for member in members:
+        state = member.changing_state()
         lines = tuple(f"\n{tag}\n" for tag in member.item.tags)
-        for name, (handler, cls) in shape_of(type(member.state)).handlers.items():
-            routes.setdefault(name, []).append((member, handler, cls, lines))
+        for name, (handler, cls) in shape_of(type(state)).handlers.items():
+            method = getattr(state, handler.name)
+            routes.setdefault(name, []).append((member, method, handler.takes_recorded, cls, lines))
     return routes
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..event import Event, SequencedEvent
 from ..query import Query
+from . import snapshot
 from .boundary import Member, advanced, fold, near, query_of
 from .projection import Projection
 from .steps import Events, ReadEvents, Steps
@@ -20,7 +21,6 @@ from .steps import Events, ReadEvents, Steps
 DEFAULT_STATES = 10_000
 
 Key = tuple[Any, ...]
-Kept = tuple[Projection, int, bool]
 
 
 class DecisionCache:
@@ -28,7 +28,7 @@ class DecisionCache:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._kept: OrderedDict[Key, Kept] = OrderedDict()
+        self._kept: OrderedDict[Key, Member] = OrderedDict()
         self._lock = threading.Lock()
 
     def member(self, projection: Projection) -> Member:
@@ -38,24 +38,22 @@ class DecisionCache:
             kept = self._kept.get(key)
             if kept is not None:
                 self._kept.move_to_end(key)
-        if kept is None:
-            return Member(projection.fresh())
-        state, head, is_own = kept
-        return Member(state, head, is_own=is_own, is_kept=True)
+        return Member(projection.fresh()) if kept is None else kept.twin()
 
-    def advance(self, members: Sequence[Member], events: Sequence[Event], head: int) -> None:
+    def advance(self, members: Sequence[Member], events: Sequence[Event], head: int) -> Steps[None]:
         """Keep the states as they are after our own append: its condition proves that nothing else changed them."""
         for member in members if self._size else ():
             if not member.is_guarded_whole:
                 continue
             try:
-                state = advanced(member, events)
+                after = advanced(member, events, head)
             except Exception:  # noqa: BLE001  (the append is done; who reads these events is told what is wrong)
-                state = None
-            if state is None:
+                after = None
+            if after is None:
                 self.forget(member)
             else:
-                self._keep(state, head, is_own=True)
+                yield from snapshot.save(after)
+                self._keep(after)
 
     def handed_out(self, members: Sequence[Member]) -> list[Projection]:
         """The states for somebody who may change them: copies of those that are kept from now on."""
@@ -69,12 +67,12 @@ class DecisionCache:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def _keep(self, state: Projection, head: int, *, is_own: bool) -> None:
-        key = _key(state)
+    def _keep(self, member: Member) -> None:
+        key = _key(member.state)
         with self._lock:
             kept = self._kept.get(key)
-            if kept is None or kept[1] < head:
-                self._kept[key] = state, head, is_own
+            if kept is None or kept.head < member.head:
+                self._kept[key] = member.twin()
                 self._kept.move_to_end(key)
             if len(self._kept) > self._size:
                 self._kept.popitem(last=False)
@@ -86,7 +84,7 @@ class DecisionCache:
             return member.state
         if not member.is_kept:
             member.is_kept = True
-            self._keep(member.state, member.head, is_own=False)
+            self._keep(member)
         return copied
 
 
@@ -95,6 +93,9 @@ def catch_up(members: Sequence[Member], cache: DecisionCache) -> Steps[list[Sequ
     seen: dict[int, SequencedEvent] = {}
     head: int | None = None
     waiting = [member for member in members if not member.state.last_only]
+    for member in waiting:
+        if member.head == 0 and member.state.snapshot_every is not None:
+            yield from snapshot.begin(member)
     while waiting:
         group, waiting = near(waiting)
         after = min(member.head for member in group)
@@ -117,6 +118,8 @@ def catch_up(members: Sequence[Member], cache: DecisionCache) -> Steps[list[Sequ
             seen.update((event.position, event) for event in newest.events)
             fold([member], newest.events)
             member.head = head
+    for member in members:
+        yield from snapshot.save(member)
     return [seen[position] for position in sorted(seen)]
 
 

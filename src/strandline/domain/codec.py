@@ -8,6 +8,7 @@ import msgspec
 
 from ..errors import InvalidEvent
 from ..event import refuse_nan
+from ..tag_id import TagId
 
 JSON_TYPES = (
     "give the field a type that has a JSON form: text, numbers, lists, dates, dataclasses, msgspec.Struct"
@@ -21,7 +22,11 @@ def _encode_other(value: Any) -> Any:
 
 
 def _decode_other(kind: type[Any], value: Any) -> Any:
-    return value if kind is object else kind(value)  # a TagId: an event class has no other custom types
+    if kind is object:
+        return value
+    if value.__class__ is str and value and issubclass(kind, TagId):
+        return str.__new__(kind, value)  # what its own __new__ looks at is known, and a fold makes many
+    return kind(value)
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_encode_other)
@@ -38,6 +43,11 @@ def encode(value: object) -> bytes:
     if b"null" in data:
         refuse_nan(msgspec.to_builtins(value, enc_hook=_encode_other))
     return data
+
+
+def no_json_form(value: object) -> InvalidEvent:
+    """The error for a value that JSON would change."""
+    return InvalidEvent(f"{value!r:.80} does not come back from JSON as it was", hint=JSON_TYPES)
 
 
 def decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:

@@ -121,9 +121,9 @@ class _Execution:
         request = AppendRequest(events, condition, unless_exists=self._once)
         yield from check_tags([member.item for member in boundary.members], events)
 
-        def advance(result: AppendResult) -> None:
+        def advance(result: AppendResult) -> Steps[None]:
             if not self._command.commutative:
-                self._cache.advance(boundary.members, events, result.last)
+                yield from self._cache.advance(boundary.members, events, result.last)
 
         return Decided(request, value, AppendResult(0, 0, 0), advance)
 

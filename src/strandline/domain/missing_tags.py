@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Sequence
 
 from ..errors import InvalidEvent
 from ..event import Event
 from ..query import QueryItem
+from .annotations import callers
 from .steps import Steps, TellMissingTags
 
 
@@ -34,17 +34,9 @@ def tell(step: TellMissingTags, *, strict: bool) -> None:
     """Warn whoever called the store, or refuse the event."""
     if strict:
         raise InvalidEvent(step.message, hint=step.hint)
-    warnings.warn(f"{step.message}; {step.hint}", MissingTags, stacklevel=_callers())
+    warnings.warn(f"{step.message}; {step.hint}", MissingTags, stacklevel=callers())
 
 
 def _is_found_without(boundary: Sequence[QueryItem], event: Event) -> bool:
     """Whether a part of the boundary that asks for no tags asks for the event."""
     return any(not item.tags and item.matches(event) for item in boundary)
-
-
-def _callers() -> int:
-    """How far the line is that called the library, for a warning of the function that asks."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("strandline."):
-        frame, level = frame.f_back, level + 1
-    return level

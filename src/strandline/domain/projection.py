@@ -8,12 +8,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self, TypeVar, overload
 
 from ..errors import InvalidInput
-from ..event import SequencedEvent
 from ..query import QueryItem
 from ..tag_id import IdValue, TagId
 from .annotations import name_of, names_here
 from .event import DomainEvent
-from .shape import ATOMS, Handler, check_events, declare, shape_of
+from .shape import ATOMS, Shape, check_events, declare, shape_of
 
 H = TypeVar("H", bound=Callable[..., None])
 
@@ -43,15 +42,30 @@ class Projection:
     """State that is folded from events. TagId fields without a default are its key, all others have defaults.
 
     Built from its key alone, `Course("c1")`; the fields are the state. `class X(Projection,
-    last_only=True)` is folded from its newest event only, but guards all of them.
+    last_only=True)` is folded from its newest event only, but guards all of them. `class X(Projection,
+    snapshot_every=1000, version=2)` is kept in the log's database after so many events, for who reads it next;
+    a new version, after a change of what it computes, begins anew.
     """
 
     last_only: ClassVar[bool] = False
 
-    def __init_subclass__(cls, *, last_only: bool | None = None) -> None:
+    version: ClassVar[int] = 1
+    snapshot_every: ClassVar[int | None] = None
+
+    def __init_subclass__(
+        cls,
+        *,
+        last_only: bool | None = None,
+        version: int | None = None,
+        snapshot_every: int | None = None,
+    ) -> None:
         super().__init_subclass__()
         if last_only is not None:
             cls.last_only = last_only
+        if version is not None:
+            cls.version = version
+        if snapshot_every is not None:
+            cls.snapshot_every = _every(snapshot_every, cls)
         _refuse_reserved(cls)
         declare(cls, names_here())
 
@@ -70,8 +84,7 @@ class Projection:
             )
         for (name, kind), value in zip(shape.key, key, strict=True):
             setattr(self, name, kind(value))
-        for name, default, is_immutable in shape.state:
-            setattr(self, name, default if is_immutable else copy.deepcopy(default))
+        self._begin(shape)
 
     def key(self) -> tuple[TagId, ...]:
         """The values of its key fields."""
@@ -85,22 +98,17 @@ class Projection:
         """The events that spoil a decision made with it; None if there are none."""
         return shape_of(type(self)).guard_item(self.key())
 
-    def apply(self, event: SequencedEvent) -> None:
-        """Take an event that belongs to it into the state."""
-        handler, cls = shape_of(type(self)).handlers[event.type]
-        self.handle(handler, cls.from_event(event), event)
-
-    def handle(self, handler: Handler, event: DomainEvent, recorded: SequencedEvent | None) -> None:
-        """Call a handler; one that takes the recorded event needs it."""
-        method = getattr(self, handler.name)
-        if handler.takes_recorded:
-            method(event, recorded)
-        else:
-            method(event)
-
     def fresh(self) -> Self:
         """The same key, with nothing folded yet."""
-        return type(self)(*self.key())
+        twin, shape = object.__new__(type(self)), shape_of(type(self))
+        for name, _ in shape.key:
+            twin.__dict__[name] = self.__dict__[name]
+        twin._begin(shape)
+        return twin
+
+    def _begin(self, shape: Shape) -> None:
+        for name, default, is_immutable in shape.state:
+            self.__dict__[name] = default if is_immutable else copy.deepcopy(default)
 
     def copy(self) -> Self:
         """A state of its own: changing one does not change the other."""
@@ -118,6 +126,15 @@ class Projection:
         return (
             f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
         )
+
+
+def _every(events: int, cls: type[Projection]) -> int:
+    if isinstance(events, bool) or not isinstance(events, int) or events < 1 or cls.last_only:
+        raise InvalidInput(
+            f"{name_of(cls)} cannot have a snapshot every {events!r:.40} events",
+            hint="write a whole number from 1, as in snapshot_every=1000; what is last_only needs none",
+        )
+    return events
 
 
 def _refuse_reserved(cls: type[Projection]) -> None:

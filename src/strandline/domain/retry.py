@@ -22,7 +22,7 @@ class Decided(msgspec.Struct, frozen=True):
     request: AppendRequest | None
     value: Any
     result: AppendResult
-    on_accepted: Callable[[AppendResult], None] | None = None
+    on_accepted: Callable[[AppendResult], Steps[None]] | None = None
 
     @classmethod
     def nothing(cls, value: Any, head: int) -> Decided:
@@ -50,7 +50,7 @@ def written(decided: Decided, attempt: int) -> Steps[Executed[Any]]:
     if decided.request is not None:
         result = yield Append(decided.request)
         if decided.on_accepted is not None and not result.duplicate:
-            decided.on_accepted(result)
+            yield from decided.on_accepted(result)
     value = None if result.duplicate else decided.value
     return Executed(result.first, result.last, result.count, result.duplicate, value, attempt)
 

@@ -70,6 +70,7 @@ class Shape:
         refuse_clashes(name_of(cls), (), self.tag_kinds)
         self._types = tuple(sorted(self.handlers))
         self._guarded = tuple(name for name in self._types if self.handlers[name][0].conflicts)
+        self.is_guarded_whole = self._guarded == self._types
 
     @property
     def events(self) -> list[type[DomainEvent]]:

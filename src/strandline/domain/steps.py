@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..append import AppendRequest, AppendResult
+from ..engine import Engine, Snapshot
 from ..event import SequencedEvent
 from ..query import Query
 
@@ -54,12 +55,42 @@ class AskTime(msgspec.Struct, frozen=True):
     """What time is it, by the store's clock? Answered with a datetime."""
 
 
-class Count(msgspec.Struct, frozen=True):
+class Ask(msgspec.Struct, frozen=True):
+    """A question that the engine answers; it may take a while."""
+
+    def of(self, engine: Engine) -> Any:
+        """Ask."""
+        raise NotImplementedError
+
+
+class Count(Ask, frozen=True):
     """How many events match? Answered with a number."""
 
     query: Query
 
+    def of(self, engine: Engine) -> int:
+        return engine.count(self.query)
 
-Step = ReadEvents | Append | TellMissingTags | Pause | AskTime | Count
-Answer = Events | AppendResult | datetime | int | None
+
+class LoadSnapshot(Ask, frozen=True):
+    """The snapshot of a projection? Answered with a `Snapshot` or None."""
+
+    projection: str
+    key: str
+
+    def of(self, engine: Engine) -> Snapshot | None:
+        return engine.load_snapshot(self.projection, self.key)
+
+
+class SaveSnapshot(Ask, frozen=True):
+    """Keep a snapshot."""
+
+    snapshot: Snapshot
+
+    def of(self, engine: Engine) -> None:
+        engine.save_snapshot(self.snapshot)
+
+
+Step = ReadEvents | Append | TellMissingTags | Pause | AskTime | Ask
+Answer = Events | AppendResult | datetime | int | Snapshot | None
 Steps = Generator[Step, Any, T]

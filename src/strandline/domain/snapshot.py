@@ -1,0 +1,99 @@
+"""Snapshots: states that were folded from many events, kept in the log's database for whoever reads them next.
+
+A snapshot is only a place to start from, like a state of the decision cache: it has the head of the read that built
+it, and what is newer is read, retags included. One of another version of its projection is not used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import warnings
+from typing import Any
+
+import msgspec
+
+from ..engine import Snapshot
+from ..errors import StrandlineError
+from . import codec
+from .annotations import callers
+from .boundary import Member
+from .projection import Projection
+from .shape import shape_of
+from .steps import LoadSnapshot, SaveSnapshot, Steps
+
+
+class SnapshotFailed(UserWarning):
+    """The state of a projection could not be kept. Decisions are right without it, and slower."""
+
+
+def begin(member: Member) -> Steps[None]:
+    """Let a member that has nothing folded yet begin with its snapshot, if there is one."""
+    cls = type(member.state)
+    found: Snapshot | None = yield LoadSnapshot(_name(cls), _key(member.state))
+    if found is not None and found.version == _version(cls):
+        with contextlib.suppress(msgspec.MsgspecError):  # whatever that is, it is no state
+            member.start_with(_state(member.state, found.state), found.position)
+
+
+def save(member: Member) -> Steps[None]:
+    """Keep the state of a member, if it is time to."""
+    cls = type(member.state)
+    if cls.snapshot_every is None or member.unsaved < cls.snapshot_every:
+        return
+    member.unsaved = 0
+    try:
+        state = _encoded(member.state)
+        yield SaveSnapshot(Snapshot(_name(cls), _key(member.state), _version(cls), member.head, state))
+    except StrandlineError as error:
+        message = f"the state of {member.state!r:.80} was not kept: {error}"
+        warnings.warn(f"{message}; {error.hint}", SnapshotFailed, stacklevel=callers())
+
+
+def _encoded(state: Projection) -> bytes:
+    """The state as JSON, if it can be read again as it was."""
+    data = codec.encode(_form(type(state))(**{name: vars(state)[name] for name in _fields(type(state))}))
+    if _state(state, data) != state:
+        raise codec.no_json_form(state)
+    return data
+
+
+def _state(projection: Projection, data: bytes) -> Projection:
+    state = projection.fresh()
+    decoded = _decoder(type(projection)).decode(data)
+    for name in _fields(type(projection)):
+        setattr(state, name, getattr(decoded, name))
+    return state
+
+
+def _fields(cls: type[Projection]) -> list[str]:
+    return [name for name, _, _ in shape_of(cls).state]
+
+
+def _name(cls: type[Projection]) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _key(projection: Projection) -> str:
+    return "\n".join(value.tag for value in projection.key())
+
+
+@functools.cache
+def _form(cls: Any) -> type[Any]:
+    kinds = shape_of(cls).fields
+    return msgspec.defstruct(cls.__name__, [(name, kinds[name]) for name in _fields(cls)])
+
+
+@functools.cache
+def _decoder(cls: Any) -> msgspec.json.Decoder[Any]:
+    return codec.decoder(_form(cls))
+
+
+@functools.cache
+def _version(cls: Any) -> str:
+    """The version that the class says, and what can be seen of a change that nobody thought of."""
+    shape = shape_of(cls)
+    seen = [f"{name}: {kind}" for name, kind in shape.fields.items()]
+    handled = sorted(f"{name} {event.event_version}" for name, (_, event) in shape.handlers.items())
+    return f"{cls.version}-{hashlib.sha256(repr((seen, handled)).encode()).hexdigest()[:12]}"

@@ -1,0 +1,277 @@
+"""Snapshots: the fold of a long history begins where somebody ended it; no state differs because of that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from enrolment import CapacityChanged, CourseDefined, CourseId, StudentId, StudentSubscribed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import strandline
+from places import Place
+from strandline import EventStore, InvalidInput, Projection, SequencedEvent, SnapshotFailed, command, on
+from strandline.domain.steps import ReadEvents, SaveSnapshot
+from strandline.errors import Unavailable
+
+
+class Ledger(Projection, snapshot_every=3):
+    """A state with all kinds of fields."""
+
+    id: CourseId
+    capacity: int | None = None
+    students: list[StudentId] = []
+    by_name: dict[str, int] = {}
+    seen: set[int] = set()
+    last_at: datetime | None = None
+
+    @on
+    def changed(self, event: CourseDefined | CapacityChanged) -> None:
+        self.capacity = event.capacity
+
+    @on
+    def subscribed(self, event: StudentSubscribed, recorded: SequencedEvent) -> None:
+        self.students.append(event.student)
+        self.by_name[event.student] = self.by_name.get(event.student, 0) + 1
+        self.seen.add(recorded.position % 7)
+        self.last_at = recorded.recorded_at
+
+
+class Tally(Projection, snapshot_every=2):
+    """One that our own appends bring up to date."""
+
+    id: CourseId
+    taken: int = 0
+
+    @on
+    def subscribed(self, event: StudentSubscribed) -> None:
+        self.taken += 1
+
+
+class Changed(Projection, snapshot_every=2, version=2):
+    id: CourseId
+    taken: int = 0
+
+    @on
+    def subscribed(self, event: StudentSubscribed) -> None:
+        self.taken += 10
+
+
+class Odd(Projection, snapshot_every=1):
+    """A state that JSON would change."""
+
+    id: CourseId
+    names: Any = ()
+
+    @on
+    def subscribed(self, event: StudentSubscribed) -> None:
+        self.names = (*self.names, event.student)
+
+
+@command
+def add(tally: Tally) -> StudentSubscribed:
+    return subscribed(f"s{tally.taken}", tally.id)
+
+
+def subscribed(student: str, course: str = "c1") -> StudentSubscribed:
+    return StudentSubscribed(student=StudentId(student), course=CourseId(course))
+
+
+@pytest.fixture
+def store(place: Place) -> Iterator[EventStore]:
+    with place.connect(decision_cache=0) as store:
+        store.append(CourseDefined(course=CourseId("c1"), capacity=3))
+        yield store
+
+
+def reads(store: EventStore, projection: Projection) -> tuple[Any, list[int]]:
+    """A projection, and the `after` of the reads that it took."""
+    taken: list[int] = []
+    perform = store._perform
+    with pytest.MonkeyPatch.context() as patch:
+
+        def noted(step: Any) -> Any:
+            taken.extend([step.after] if isinstance(step, ReadEvents) else [])
+            return perform(step)
+
+        patch.setattr(store, "_perform", noted)
+        return store.project(projection), taken
+
+
+def test_a_long_fold_begins_where_the_last_one_ended(store: EventStore) -> None:
+    store.append([subscribed("s1"), subscribed("s2")])
+    first, taken = reads(store, Ledger("c1"))
+    assert taken == [0]
+    store.append(subscribed("s1"))
+    second, taken = reads(store, Ledger("c1"))
+    assert taken == [3]
+    assert (second.students, second.by_name, second.capacity) == (["s1", "s2", "s1"], {"s1": 2, "s2": 1}, 3)
+    assert isinstance(second.students[0], StudentId)
+    assert second.seen == {2, 3, 4}
+    assert second.last_at is not None
+    assert second.last_at.tzinfo is UTC
+    assert first.students == ["s1", "s2"]
+
+
+def test_a_short_fold_leaves_none(store: EventStore) -> None:
+    store.append(subscribed("s1"))
+    assert reads(store, Ledger("c1"))[1] == [0]
+    assert reads(store, Ledger("c1"))[1] == [0]
+
+
+def test_another_version_begins_anew(store: EventStore) -> None:
+    store.append([subscribed("s1"), subscribed("s2")])
+    assert store.project(Tally("c1")).taken == 2
+    Changed.__qualname__ = "Tally"  # as if it were the next version of it
+    assert reads(store, Changed("c1"))[0].taken == 20
+    assert reads(store, Changed("c1"))[1] == [3]
+    assert reads(store, Tally("c1"))[0].taken == 2
+
+
+def test_a_change_of_the_fields_is_noticed_without_a_new_version(store: EventStore) -> None:
+    store.append([subscribed("s1"), subscribed("s2")])
+    saved = [Tally, *_redefined()]
+    for cls in saved:
+        assert store.project(cls("c1")).taken == 2
+
+
+def _redefined() -> list[Any]:
+    """What a programmer makes of `Tally` next."""
+
+    class Renamed(Projection, snapshot_every=2):
+        id: CourseId
+        taken: float = 0
+
+        @on
+        def subscribed(self, event: StudentSubscribed) -> None:
+            self.taken += 1
+
+    Renamed.__qualname__, Renamed.__module__ = "Tally", Tally.__module__
+    return [Renamed]
+
+
+def test_a_retag_behind_a_snapshot_builds_it_anew(store: EventStore) -> None:
+    store.append([subscribed("s1"), subscribed("s2"), subscribed("s9", "c9")])
+    assert store.project(Tally("c1")).taken == 2
+    store.retag([3], replace={"course": ["c9"]})
+    assert reads(store, Tally("c1")) == (_tally(1), [4, 0])
+    assert store.project(Tally("c9")).taken == 2
+    store.append(subscribed("s3"))
+    assert store.project(Tally("c1")).taken == 2
+
+
+def _tally(taken: int) -> Tally:
+    tally = Tally("c1")
+    tally.taken = taken
+    return tally
+
+
+def test_own_appends_lead_to_snapshots_too(place: Place) -> None:
+    with place.connect() as store:
+        for _ in range(5):
+            store.execute(add, Tally("c1"))
+        found = store.engine.load_snapshot(f"{Tally.__module__}.Tally", "course:c1")
+        assert found is not None
+        assert (found.position, msgspec.json.decode(found.state)) == (4, {"taken": 4})
+        with EventStore(store.engine) as other:
+            assert reads(other, Tally("c1")) == (_tally(5), [4])
+
+
+def test_a_state_that_json_would_change_is_not_kept_and_that_is_told(store: EventStore) -> None:
+    store.append(subscribed("s1"))
+    with pytest.warns(SnapshotFailed, match="does not come back from JSON as it was"):
+        assert store.project(Odd("c1")).names == ("s1",)
+    assert store.engine.load_snapshot(f"{Odd.__module__}.Odd", "course:c1") is None
+
+
+def test_a_snapshot_that_cannot_be_saved_spoils_no_decision(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    perform = store._perform
+
+    def refusing(step: Any) -> Any:
+        if isinstance(step, SaveSnapshot):
+            raise Unavailable("the disk is full")
+        return perform(step)
+
+    monkeypatch.setattr(store, "_perform", refusing)
+    store.append([subscribed("s1"), subscribed("s2")])
+    with pytest.warns(SnapshotFailed, match="the disk is full"):
+        assert store.execute(add, Tally("c1")).position == 4
+
+
+def test_nonsense_in_the_place_of_a_snapshot_is_not_used(store: EventStore) -> None:
+    store.append([subscribed("s1"), subscribed("s2")])
+    store.project(Tally("c1"))
+    kept = store.engine.load_snapshot(f"{Tally.__module__}.Tally", "course:c1")
+    assert kept is not None
+    for state in (b"no JSON", b'{"taken": "many"}'):
+        newer = msgspec.structs.replace(kept, position=kept.position + 1, state=state)
+        store.engine.save_snapshot(newer)
+        store.append(subscribed("s3", "c2"))
+        assert store.project(Tally("c1")).taken == 2
+
+
+@pytest.mark.parametrize("every", [0, -1, True, "3"])
+def test_wrong_numbers_are_refused_at_the_class(every: Any) -> None:
+    with pytest.raises(InvalidInput, match="snapshot every"):
+        type("Wrong", (Projection,), {}, snapshot_every=every)
+    with pytest.raises(InvalidInput, match="snapshot every") as refused:
+        type("Wrong", (Projection,), {}, snapshot_every=5, last_only=True)
+    assert "last_only needs none" in refused.value.hint
+
+
+def test_async_stores_use_the_same_snapshots(place: Place) -> None:
+    async def main() -> None:
+        async with place.connect_async() as store:
+            await store.append([subscribed("s1"), subscribed("s2"), subscribed("s3")])
+            assert (await store.project(Tally("c1"))).taken == 3
+            found = await asyncio.to_thread(
+                store.store.engine.load_snapshot, f"{Tally.__module__}.Tally", "course:c1"
+            )
+            assert found is not None
+            assert found.position == 3
+
+    asyncio.run(main())
+
+
+COURSES = st.sampled_from(["c1", "c2"])
+OPERATIONS = st.one_of(
+    st.tuples(st.just("add"), COURSES),
+    st.tuples(st.just("append"), COURSES),
+    st.tuples(st.just("move"), COURSES, st.integers(1, 9)),
+    st.tuples(st.just("look"), COURSES),
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(OPERATIONS, max_size=25), st.integers(0, 3))
+def test_random_histories_come_out_as_without_snapshots(history: list[Any], cache: int) -> None:
+    with strandline.connect("memory:", decision_cache=cache) as store:
+        for operation, course, *rest in history:
+            match operation:
+                case "add":
+                    store.execute(add, Tally(course))
+                case "append":
+                    store.append(subscribed("x", course))
+                case "move" if rest[0] <= store.head() and store.count() and _is_users(store, rest[0]):
+                    store.retag(rest, replace={"course": [course]})
+                case "look":
+                    store.project(Ledger(course))
+            for name in ("c1", "c2"):
+                taken = sum(
+                    e.type == "StudentSubscribed" and f"course:{name}" in e.tags for e in store.read()
+                )
+                with EventStore(store.engine, decision_cache=0) as fresh:
+                    assert fresh.project(Tally(name)).taken == taken
+                    assert len(fresh.project(Ledger(name)).students) == taken
+
+
+def _is_users(store: EventStore, position: int) -> bool:
+    (event,) = store.read(after=position - 1, until=position)
+    return not event.type.startswith("$")
