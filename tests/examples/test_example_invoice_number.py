@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from functools import partial
+
+from at_once import at_once, meanwhile, overlapping
+
+from invoice_number import CustomerId, Invoices, issue, numbers
+from strandline import Event, EventStore, Query
+
+
+def test_numbers_follow_each_other_in_the_order_of_the_log(store: EventStore) -> None:
+    assert [store.execute(issue, Invoices(), CustomerId("c1"), 100).value for _ in range(3)] == [1, 2, 3]
+    assert numbers(store) == [1, 2, 3]
+    assert store.project(Invoices()).last == 3
+
+
+def test_numbers_have_no_gaps_and_no_repeats_however_many_write(store: EventStore) -> None:
+    decision = overlapping(issue, 8).with_options(attempts=100)
+    outcomes = at_once(
+        partial(store.execute, decision, Invoices(), CustomerId(f"c{number % 3}"), 100)
+        for number in range(16)
+    )
+    assert sorted(outcome.value for outcome in outcomes) == numbers(store) == list(range(1, 17))
+    assert max(outcome.attempts for outcome in outcomes) > 1
+
+
+def test_only_invoices_meet_each_other(store: EventStore) -> None:
+    other = partial(store.append, Event("ParcelSent", {}, tags=["customer:c1"]))
+    rival = partial(store.execute, issue, Invoices(), CustomerId("c2"), 100)
+    first, second = meanwhile(issue, other), meanwhile(issue, rival)
+    assert store.execute(first, Invoices(), CustomerId("c1"), 100).attempts == 1
+    assert store.execute(second, Invoices(), CustomerId("c1"), 100).attempts == 2
+    assert numbers(store) == [1, 2, 3]
+    conditions = [append.condition for append in store.appends() if append.condition is not None]
+    assert {condition.fail_if_events_match for condition in conditions} == {Query.types("InvoiceIssued")}
