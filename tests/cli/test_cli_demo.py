@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import strandline
-from strandline import AppendCondition, Event, Query
-from strandline.cli.demo import courses, race
-from strandline.cli.demo.race import Course, courses_of, fold, open_term
+from strandline.cli.demo import race
+from strandline.cli.demo.courses import Course, Refused, Sales, Student, define, subscribe
+from strandline.cli.demo.race import open_term, sales_of
 
 SMALL = ("--students", "30", "--clients", "8")
 
@@ -74,11 +74,13 @@ def test_the_demo_shows_its_tables_also_when_piped_and_its_next_commands_work(pr
 
 
 def test_clients_that_ignore_the_boundary_are_found_out(cli, monkeypatch):
-    def careless(store, student, course, on_conflict):
-        stale = list(store.read(courses.boundary(student, course)))[:1]
-        store.append(courses.decide(stale, student, course))
+    def careless(store, student, course):
+        stale = Course(course)
+        stale.seats = store.project(Course(course)).seats
+        store.append(list(subscribe(Student(student), stale)))
+        return ""
 
-    monkeypatch.setattr(courses, "subscribe", careless)
+    monkeypatch.setattr(race, "answer", careless)
     done = cli("demo", "--path", "demo.db", *SMALL, "--json")
     assert done.code == 1
     assert any(course["sold_twice"] for course in done.rows[0]["courses"])
@@ -86,54 +88,40 @@ def test_clients_that_ignore_the_boundary_are_found_out(cli, monkeypatch):
 
 def test_seats_are_counted_from_the_log_alone(store):
     names = open_term(store).courses()
-    courses.subscribe(store, "s1", names[0])
-    assert courses_of(store, names)[0] == Course(names[0], race.COURSES[names[0]], [1])
-    folded = fold(store.read(Query.tag(f"course:{names[0]}")))
-    assert folded[names[0]].sold_twice == 0
+    assert race.answer(store, "s1", names[0]) == ""
+    first, *others = sales_of(store, names)
+    assert (first.id, first.seats, first.sold, first.sold_twice) == ("algebra", 100, [1], 0)
+    assert [course.sold for course in others] == [[]] * 5
 
 
 @pytest.mark.parametrize(("sold", "twice"), [([1, 2, 3], 0), ([1, 1], 1), ([1, 2, 3, 4], 1), ([], 0)])
 def test_a_seat_sold_again_or_not_there_counts_as_sold_twice(sold, twice):
-    assert Course("c", 3, sold).sold_twice == twice
+    course = Sales("c")
+    course.seats, course.sold = 3, sold
+    assert course.sold_twice == twice
+
+
+def test_conflicts_are_counted(store):
+    store.execute(define, Course("c1"), 5)
+    wishes = [(f"s{number}", "c1") for number in range(8)]
+    outcome = race.run_clients(store, wishes, 8, lambda done: None)
+    assert (outcome.subscribed, outcome.refused) == (5, {("c1", "course full"): 3})
+    assert outcome.conflicts == store.stats().refused
+    again = race.run_clients(store, wishes, 1, lambda done: None)
+    assert (again.subscribed, again.conflicts) == (0, 0)
 
 
 def test_the_rules_of_the_courses(store):
-    courses.define(store, "c1", 1)
-    with pytest.raises(strandline.AppendConditionFailed):
-        courses.define(store, "c1", 2)
-    with pytest.raises(courses.Refused, match="no such course"):
-        courses.subscribe(store, "s1", "nowhere")
-    courses.subscribe(store, "s1", "c1")
-    with pytest.raises(courses.Refused, match="subscribed already"):
-        courses.subscribe(store, "s1", "c1")
-    with pytest.raises(courses.Refused, match="course full"):
-        courses.subscribe(store, "s2", "c1")
-    for number in range(2, 6):
-        courses.define(store, f"c{number}", 9)
-    courses.subscribe(store, "s1", "c2")
-    courses.subscribe(store, "s1", "c3")
-    with pytest.raises(courses.Refused, match="too many courses"):
-        courses.subscribe(store, "s1", "c4")
-
-
-def test_a_conflict_is_decided_again(store):
-    courses.define(store, "c1", 2)
-    met = []
-
-    class Faster:
-        """Lets another student in between the first read and its append."""
-
-        def read(self, query):
-            read = store.read(query)
-            if not met and not store.exists(Query.tag("student:s2")):
-                courses.subscribe(store, "s2", "c1")
-            return read
-
-        def append(self, event: Event, condition: AppendCondition):
-            return store.append(event, condition)
-
-    assert courses.subscribe(Faster(), "s1", "c1", lambda: met.append(1)) == 3
-    assert met == [1]
+    store.execute(define, Course("c1"), 1)
+    with pytest.raises(Refused, match="defined already"):
+        store.execute(define, Course("c1"), 2)
+    assert race.answer(store, "s1", "nowhere") == "no such course"
+    assert race.answer(store, "s1", "c1") == ""
+    assert race.answer(store, "s1", "c1") == "subscribed already"
+    assert race.answer(store, "s2", "c1") == "course full"
+    for number in range(2, 5):
+        store.execute(define, Course(f"c{number}"), 9)
+    assert [race.answer(store, "s1", f"c{number}") for number in (2, 3, 4)] == ["", "", "too many courses"]
 
 
 @pytest.mark.parametrize(("on_path", "expected"), [(True, "strandline"), (False, "venv/bin/strandline")])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-from strandline import Command
+from strandline import Command, EventStore
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,6 +50,13 @@ def overlapping(decision: Command[P, R], times: int) -> Command[P, R]:
     """The same command; its first decisions wait for each other, so that all have read before one appends."""
     barrier = threading.Barrier(times)
     return meanwhile(decision, *[functools.partial(barrier.wait, PATIENCE_SECONDS)] * times)
+
+
+def conflicts(store: EventStore, call: Callable[[], Any]) -> int:
+    """How many appends were refused while this was done."""
+    before = store.stats().refused
+    call()
+    return store.stats().refused - before
 
 
 def kinds(outcomes: Iterable[Any]) -> dict[str, int]:

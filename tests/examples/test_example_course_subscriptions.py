@@ -3,7 +3,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from at_once import at_once, kinds, meanwhile, overlapping
+from at_once import at_once, conflicts, kinds, meanwhile, overlapping
 
 from course_subscriptions import (
     MOST_COURSES,
@@ -75,8 +75,11 @@ def test_decisions_meet_only_where_their_boundaries_do(store: EventStore) -> Non
     for course in ("c1", "c2"):
         store.execute(define, Offer(course), 5)
     other = partial(store.execute, subscribe, Student("s2"), Course("c2"))
-    assert store.execute(meanwhile(subscribe, other), Student("s1"), Course("c1")).attempts == 1
+    subscribing = partial(store.execute, meanwhile(subscribe, other), Student("s1"), Course("c1"))
+    assert conflicts(store, subscribing) == 0
     seat = partial(store.execute, subscribe, Student("s3"), Course("c1"))
-    assert store.execute(meanwhile(change_capacity, seat), Offer("c1"), 6).attempts == 1
+    changing = partial(store.execute, meanwhile(change_capacity, seat), Offer("c1"), 6)
+    assert conflicts(store, changing) == 0
     change = partial(store.execute, change_capacity, Offer("c1"), 7)
-    assert store.execute(meanwhile(subscribe, change), Student("s4"), Course("c1")).attempts == 2
+    subscribing = partial(store.execute, meanwhile(subscribe, change), Student("s4"), Course("c1"))
+    assert conflicts(store, subscribing) == 1

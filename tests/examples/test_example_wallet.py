@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from at_once import at_once, meanwhile, overlapping
+from at_once import at_once, conflicts, meanwhile, overlapping
 
-from strandline import EventStore
+from strandline import EventStore, InvalidInput
 from wallet import (
     InsufficientFunds,
     InvalidAmount,
@@ -39,7 +39,8 @@ def boundary(store: EventStore) -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Types and tags of each item in the condition of the last append."""
     *_, append = store.appends()
     assert append.condition is not None
-    return {(item.types, item.tags) for item in append.condition.fail_if_events_match.items}
+    queries = [part.fail_if_events_match for part in append.condition.parts]
+    return {(item.types, item.tags) for query in queries for item in query.items}
 
 
 def test_the_rules(bank: EventStore) -> None:
@@ -97,8 +98,8 @@ def test_each_command_depends_on_what_its_rule_speaks_of(bank: EventStore) -> No
 
 def test_deposits_do_not_meet(bank: EventStore) -> None:
     decision = overlapping(deposit, 10)
-    outcomes = at_once([partial(bank.execute, decision, Status("alice"), 10)] * 10)
-    assert [outcome.attempts for outcome in outcomes] == [1] * 10
+    deposits = [partial(bank.execute, decision, Status("alice"), 10)] * 10
+    assert conflicts(bank, partial(at_once, deposits)) == 0
     assert balance(bank, "alice") == 200
 
 
@@ -118,6 +119,8 @@ def test_a_wallet_is_not_closed_over_money_that_came_meanwhile(bank: EventStore,
     with pytest.raises(WalletNotEmpty):
         bank.execute(meanwhile(close, coming[way]), WholeWallet("bob"))
     assert bank.project(Wallet("bob")).is_open
+    with pytest.raises(InvalidInput, match="is a WholeWallet"):
+        bank.execute(close, Wallet("bob"))  # whose deposits do not conflict
 
 
 def test_a_transfer_does_not_reach_a_wallet_that_was_closed_meanwhile(bank: EventStore) -> None:
@@ -130,8 +133,9 @@ def test_a_transfer_does_not_reach_a_wallet_that_was_closed_meanwhile(bank: Even
 def test_what_happens_in_the_target_does_not_spoil_a_transfer(bank: EventStore) -> None:
     bank.execute(deposit, Status("bob"), 50)
     spending = partial(bank.execute, withdraw, Wallet("bob"), 5)
-    done = bank.execute(meanwhile(transfer, spending), Wallet("alice"), Status("bob"), 30)
-    assert (done.attempts, balance(bank, "alice"), balance(bank, "bob")) == (1, 70, 75)
+    moving = partial(bank.execute, meanwhile(transfer, spending), Wallet("alice"), Status("bob"), 30)
+    assert conflicts(bank, moving) == 0
+    assert (balance(bank, "alice"), balance(bank, "bob")) == (70, 75)
 
 
 def test_the_history_is_another_fold_of_the_same_events(bank: EventStore) -> None:

@@ -22,7 +22,8 @@ from ..failure import REFUSED
 from ..options import Json
 from ..progress import progress
 from ..screen import console, plain, table, write_json
-from .race import Course, Outcome, courses_of, open_term, run_clients
+from .courses import Sales
+from .race import Outcome, open_term, run_clients, sales_of
 
 NAME = "demo"
 EXAMPLE = "strandline demo --path demo.db --clients 16"
@@ -63,7 +64,7 @@ def run(
     with strandline.connect(target) as store:
         term = open_term(store)
         outcome = _race(store, term.wishes(students, seed), clients)
-        sold = courses_of(store, term.courses())
+        sold = sales_of(store, term.courses())
         if not as_json:
             _show_race(store, outcome, sold, clients, students)
     with progress("checking") as step:
@@ -71,7 +72,7 @@ def run(
     if as_json:
         write_json(_fields(target, outcome, sold, report))
     else:
-        _show_rest(target, sold[-1].name, report)
+        _show_rest(target, sold[-1].id, report)
     if report.problems or any(course.sold_twice for course in sold):
         raise typer.Exit(REFUSED)
 
@@ -81,7 +82,7 @@ def _race(store: EventStore, wanted: list[tuple[str, str]], clients: int) -> Out
         return run_clients(store, wanted, clients, lambda done: step(done, len(wanted)))
 
 
-def _show_race(store: EventStore, outcome: Outcome, sold: list[Course], clients: int, students: int) -> None:
+def _show_race(store: EventStore, outcome: Outcome, sold: list[Sales], clients: int, students: int) -> None:
     _headline(f"{students:,} students, {clients} clients at once, {len(sold)} courses")
     headings = ("course", "seats", "sold", "refused: full", "refused: other", "sold twice")
     table(headings, (_course_row(course, outcome) for course in sold))
@@ -100,10 +101,10 @@ def _show_race(store: EventStore, outcome: Outcome, sold: list[Course], clients:
     print_events(reversed(last))
 
 
-def _course_row(course: Course, outcome: Outcome) -> tuple[object, ...]:
-    full = outcome.refused[course.name, "course full"]
-    refused = sum(count for (name, _), count in outcome.refused.items() if name == course.name)
-    return course.name, course.seats, len(course.sold), full, refused - full, course.sold_twice
+def _course_row(course: Sales, outcome: Outcome) -> tuple[object, ...]:
+    full = outcome.refused[course.id, "course full"]
+    refused = sum(count for (name, _), count in outcome.refused.items() if name == course.id)
+    return course.id, course.seats, len(course.sold), full, refused - full, course.sold_twice
 
 
 def _show_rest(target: str, course: str, report: CheckReport) -> None:
@@ -125,7 +126,7 @@ def _program() -> str:
     return "strandline" if shutil.which("strandline") else shlex.quote(sys.argv[0])
 
 
-def _fields(target: str, outcome: Outcome, sold: list[Course], report: CheckReport) -> dict[str, object]:
+def _fields(target: str, outcome: Outcome, sold: list[Sales], report: CheckReport) -> dict[str, object]:
     return {
         "path": without_password(target),
         "decisions": outcome.decided,
@@ -134,7 +135,7 @@ def _fields(target: str, outcome: Outcome, sold: list[Course], report: CheckRepo
         "seconds": round(outcome.seconds, 3),
         "courses": [
             {
-                "course": course.name,
+                "course": str(course.id),
                 "seats": course.seats,
                 "sold": len(course.sold),
                 "sold_twice": course.sold_twice,

@@ -1,22 +1,15 @@
 """Course subscriptions: a course has seats, and a student takes at most three courses.
 
 Both rules belong to one decision, and neither to one aggregate. With a dynamic consistency boundary
-the decision names what it depends on, a query, and is refused only if that changed meanwhile.
+the decision names what it depends on, and is refused only if that changed meanwhile: here it is the
+signature of `subscribe` that names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 
-from strandline import (
-    AppendCondition,
-    AppendConditionFailed,
-    Event,
-    EventStore,
-    Query,
-    QueryItem,
-    SequencedEvent,
-)
+from strandline import DomainEvent, Projection, TagId, command, on
 
 MOST_COURSES = 3
 
@@ -25,59 +18,94 @@ class Refused(Exception):
     """The rules say no; the text says why."""
 
 
-def define(store: EventStore, course: str, seats: int) -> None:
-    """Offer a course, unless one of that name is offered already."""
-    tag = f"course:{course}"
-    same_course = Query.of(QueryItem(types=["CourseDefined"], tags=[tag]))
-    event = Event("CourseDefined", {"course": course, "seats": seats}, tags=[tag])
-    store.append(event, AppendCondition(fail_if_events_match=same_course))
+class CourseId(TagId): ...
 
 
-def boundary(student: str, course: str) -> Query:
-    """All that a subscription depends on: the course with its seats, and the student's courses."""
-    return Query.of(
-        QueryItem(types=["CourseDefined", "StudentSubscribed"], tags=[f"course:{course}"]),
-        QueryItem(types=["StudentSubscribed"], tags=[f"student:{student}"]),
-    )
+class StudentId(TagId): ...
 
 
-def decide(events: Iterable[SequencedEvent], student: str, course: str) -> Event:
-    """The event that gives the student the next free seat, or `Refused`."""
-    seats, taken, courses = 0, 0, set()
-    for event in events:
-        data = event.json()
-        if event.type == "CourseDefined":
-            seats = data["seats"]
-        if event.type == "StudentSubscribed":
-            taken += data["course"] == course
-            courses |= {data["course"]} if data["student"] == student else set()
-    _check(seats, taken, courses, course)
-    return Event(
-        "StudentSubscribed",
-        {"student": student, "course": course, "seat": taken + 1},
-        tags=[f"student:{student}", f"course:{course}"],
-    )
+class CourseDefined(DomainEvent):
+    course: CourseId
+    seats: int
 
 
-def subscribe(
-    store: EventStore, student: str, course: str, on_conflict: Callable[[], object] = lambda: None
-) -> int:
-    """Read, decide, append; if somebody was faster, decide again. Returns the event's position."""
-    while True:
-        read = store.read(boundary(student, course))
-        event = decide(read, student, course)
-        try:
-            return store.append(event, read.condition).position
-        except AppendConditionFailed:
-            on_conflict()
+class StudentSubscribed(DomainEvent):
+    student: StudentId
+    course: CourseId
+    seat: int
 
 
-def _check(seats: int, taken: int, courses: set[str], course: str) -> None:
-    if not seats:
+class Course(Projection):
+    """What a subscription has to know of a course."""
+
+    id: CourseId
+    seats: int = 0
+    taken: int = 0
+
+    @on
+    def defined(self, event: CourseDefined) -> None:
+        """It has this many seats."""
+        self.seats = event.seats
+
+    @on
+    def subscribed(self, event: StudentSubscribed) -> None:
+        """One of them is taken."""
+        self.taken += 1
+
+
+class Student(Projection):
+    """The courses of a student."""
+
+    id: StudentId
+    courses: list[CourseId] = []
+
+    @on
+    def subscribed(self, event: StudentSubscribed) -> None:
+        """One more."""
+        self.courses.append(event.course)
+
+
+@command
+def define(course: Course, seats: int) -> Iterator[CourseDefined]:
+    """Offer a course, unless it is offered already."""
+    if course.seats:
+        raise Refused("defined already")
+    yield CourseDefined(course=course.id, seats=seats)
+
+
+@command
+def subscribe(student: Student, course: Course) -> Iterator[StudentSubscribed]:
+    """Give the student the next free seat."""
+    if not course.seats:
         raise Refused("no such course")
-    if course in courses:
+    if course.id in student.courses:
         raise Refused("subscribed already")
-    if taken >= seats:
+    if course.taken >= course.seats:
         raise Refused("course full")
-    if len(courses) >= MOST_COURSES:
+    if len(student.courses) >= MOST_COURSES:
         raise Refused("too many courses")
+    yield StudentSubscribed(student=student.id, course=course.id, seat=course.taken + 1)
+
+
+class Sales(Projection):
+    """A course as the log tells it, for whoever judges the race."""
+
+    id: CourseId
+    seats: int = 0
+    sold: list[int] = []
+    """The seat of each subscription, in the order of the log."""
+
+    @on
+    def defined(self, event: CourseDefined) -> None:
+        """It has this many seats."""
+        self.seats = event.seats
+
+    @on
+    def subscribed(self, event: StudentSubscribed) -> None:
+        """A seat was sold."""
+        self.sold.append(event.seat)
+
+    @property
+    def sold_twice(self) -> int:
+        """Subscriptions that took a seat which was taken, or which the course does not have."""
+        return len(self.sold) - len({seat for seat in self.sold if 1 <= seat <= self.seats})

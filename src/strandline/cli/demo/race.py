@@ -6,17 +6,18 @@ import random
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from strandline import EventStore, Query, QueryItem, SequencedEvent
+from strandline import EventStore, Query
 
-from . import courses
+from .courses import Course, Refused, Sales, Student, define, subscribe
 
 COURSES = {"algebra": 100, "biology": 80, "chemistry": 60, "drawing": 40, "english": 20, "fencing": 5}
 WISHES_EACH = 4
+PATIENTLY = subscribe.with_options(attempts=1_000)  # a conflict is somebody's seat, so it ends with the seats
 
 Wish = tuple[str, str]
 
@@ -34,20 +35,6 @@ class Outcome(msgspec.Struct):
     def decided(self) -> int:
         """How many wishes were answered."""
         return self.subscribed + self.refused.total()
-
-
-class Course(msgspec.Struct):
-    """A course as the log tells it."""
-
-    name: str
-    seats: int
-    sold: list[int] = []
-    """The seat of each subscription, in the order of the log."""
-
-    @property
-    def sold_twice(self) -> int:
-        """Subscriptions that took a seat which was taken, or which the course does not have."""
-        return len(self.sold) - len({seat for seat in self.sold if 1 <= seat <= self.seats})
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -76,7 +63,7 @@ def open_term(store: EventStore) -> Term:
     """Define the courses of a new term."""
     term = Term(store.count(Query.types("CourseDefined")) // len(COURSES) + 1)
     for name, seats in COURSES.items():
-        courses.define(store, term.name(name), seats)
+        store.execute(define, Course(term.name(name)), seats)
     return term
 
 
@@ -86,6 +73,7 @@ def run_clients(
     """Let the clients answer all wishes."""
     heap, lock = deque(wanted), threading.Lock()
     outcome = Outcome(0.0, 0, 0, Counter())
+    refused_before = store.stats().refused
     started = time.perf_counter()
     with ThreadPoolExecutor(clients, thread_name_prefix="client") as pool:
         try:
@@ -95,27 +83,13 @@ def run_clients(
         finally:
             heap.clear()  # if one failed, or somebody pressed Ctrl-C, the others stop too
     outcome.seconds = time.perf_counter() - started
+    outcome.conflicts = store.stats().refused - refused_before
     return outcome
 
 
-def fold(events: Iterable[SequencedEvent]) -> dict[str, Course]:
-    """The courses, from nothing but the log."""
-    found: dict[str, Course] = {}
-    for event in events:
-        data = event.json()
-        if event.type == "CourseDefined":
-            found[data["course"]] = Course(data["course"], data["seats"])
-        else:
-            found[data["course"]].sold.append(data["seat"])
-    return found
-
-
-def courses_of(store: EventStore, names: list[str]) -> list[Course]:
-    """The courses of these names, folded from the log."""
-    types = ["CourseDefined", "StudentSubscribed"]
-    query = Query(QueryItem(types=types, tags=[f"course:{name}"]) for name in names)
-    folded = fold(store.read(query))
-    return [folded[name] for name in names]
+def sales_of(store: EventStore, names: list[str]) -> list[Sales]:
+    """What was sold of these courses, from nothing but the log."""
+    return [store.project(Sales(name)) for name in names]
 
 
 def _client(
@@ -127,20 +101,18 @@ def _client(
 ) -> None:
     while wish := _next(heap):
         student, course = wish
-        conflicts: list[None] = []
-        reason = _answer(store, student, course, conflicts)
+        reason = answer(store, student, course)
         with lock:
-            outcome.conflicts += len(conflicts)
             outcome.subscribed += not reason
             outcome.refused.update([(course, reason)] if reason else [])
             step(outcome.decided)
 
 
-def _answer(store: EventStore, student: str, course: str, conflicts: list[None]) -> str:
+def answer(store: EventStore, student: str, course: str) -> str:
     """Why the wish was refused, empty if it was not."""
     try:
-        courses.subscribe(store, student, course, lambda: conflicts.append(None))
-    except courses.Refused as refusal:
+        store.execute(PATIENTLY, Student(student), Course(course))
+    except Refused as refusal:
         return str(refusal)
     return ""
 
