@@ -1,10 +1,11 @@
 """Course subscriptions: a course has a number of seats, and a student takes at most ten courses.
 
-The problem: subscribing a student to a course touches both, and neither may break its rule, however many clients
-subscribe at once. Streams per entity fail at it: the seats are counted in the course's stream and the courses in the
-student's, an append is checked against one of them, and so the other rule is checked against something that may be
-out of date (or a saga has to take seats back). Here the boundary is what the rule speaks of, the events of this
-course and those of this student, and no other; one event, tagged with both, is the subscription.
+The problem: subscribing a student to a course touches both, and neither may break its rule, however many
+clients subscribe at once. Streams per entity fail at it: the seats are counted in the course's stream and the
+courses in the student's, an append is checked against one of them, and so the other rule is checked against
+something that may be out of date (or a saga has to take seats back). Here the boundary is what the rule
+speaks of, the events of this course and those of this student, and no other; one event, tagged with both, is
+the subscription.
 
 The scenario is the first example of https://dcb.events, with all its features.
 """
@@ -127,7 +128,8 @@ def story(store: EventStore) -> None:
     """Three seats, and twelve students who want them at the same time."""
     store.execute(define, Offer("algebra"), 2)
     store.execute(change_capacity, Offer("algebra"), 3)
-    print("algebra is offered with 2 seats, then with 3")
+    print("algebra is offered with 2 seats, then with 3; what a subscription depends on:\n")
+    store.explain(subscribe, Student("s1"), Course("algebra"))
 
     def wish(number: int) -> str:
         try:
@@ -138,7 +140,9 @@ def story(store: EventStore) -> None:
 
     with ThreadPoolExecutor(12) as clients:
         answers = list(clients.map(wish, range(12)))
-    print(f"12 students at once: {answers.count('in')} are in, {answers.count('full')} heard that it is full")
+    print(
+        f"\n12 students at once: {answers.count('in')} are in, {answers.count('full')} heard that it is full"
+    )
 
     algebra = store.project(Course("algebra"))
     print(f"the log says: {algebra.taken} of {algebra.capacity} seats are taken")

@@ -1,12 +1,14 @@
 """Courses: the domain of `strandline demo`, typed, and its race in small.
 
-The problem: more students than seats, more wishes than a student may have, and many clients that answer wishes at the
-same time; afterwards the log must show that no seat was sold twice. With a stream per course the limit per student
-would be checked against another stream, and with one stream for all every client would wait for every other. Here the
-boundary of a subscription is its course and its student, and clients meet only where these are the same.
+The problem: more students than seats, more wishes than a student may have, and many clients that answer
+wishes at the same time; afterwards the log must show that no seat was sold twice. With a stream per course
+the limit per student would be checked against another stream, and with one stream for all every client would
+wait for every other. Here the boundary of a subscription is its course and its student, and clients meet only
+where these are the same.
 
-The domain itself is `strandline.cli.demo.courses`: two events, two projections, two commands, each with one rule per
-line. It is a small sister of course_subscriptions.py that numbers the seats, so that the log can be judged.
+The domain itself is `strandline.cli.demo.courses`: two events, two projections, two commands, each with one
+rule per line. It is a small sister of course_subscriptions.py that numbers the seats, so that the log can be
+judged.
 """
 
 from __future__ import annotations

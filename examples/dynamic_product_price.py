@@ -1,10 +1,11 @@
 """Product prices: an order is taken at the price that the customer was shown, if that price is still good.
 
-The problem: prices change while customers fill their carts, a price that was just replaced stays good for some minutes,
-and a cart has several products. Streams per product fail at it: an order over three products would have to be checked
-against three streams at once, and put into one of them; a read model of old prices is one more thing to keep. Here
-every product in the cart adds its own prices to the boundary, so it is as wide as the cart and no wider; orders are not
-part of it, so any number of customers buy the same product without getting in each other's way.
+The problem: prices change while customers fill their carts, a price that was just replaced stays good for
+some minutes, and a cart has several products. Streams per product fail at it: an order over three products
+would have to be checked against three streams at once, and put into one of them; a read model of old prices
+is one more thing to keep. Here every product in the cart adds its own prices to the boundary, so it is as
+wide as the cart and no wider; orders are not part of it, so any number of customers buy the same product
+without getting in each other's way.
 
 The scenario is "dynamic product price" of https://dcb.events.
 """

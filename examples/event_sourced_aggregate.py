@@ -1,10 +1,11 @@
 """Event-sourced aggregates: an order as an object with a repository, kept in a log that knows no aggregates.
 
-The problem: much code is written as aggregates, loaded and saved one at a time, and it should go on working while
-some rules need more than one of them ("a customer has at most two open orders"). Streams per aggregate are fine for
-the first part and fail at the second: no order's stream knows about the customer's other orders. Here a stream is
-just one of the boundaries a decision can have: the repository appends if nothing new is in the order's stream (or
-carries its tag), and a command beside it decides over the same events by the customer's tag.
+The problem: much code is written as aggregates, loaded and saved one at a time, and it should go on working
+while some rules need more than one of them ("a customer has at most two open orders"). Streams per aggregate
+are fine for the first part and fail at the second: no order's stream knows about the customer's other orders.
+Here a stream is just one of the boundaries a decision can have: the repository appends if nothing new is in
+the order's stream (or carries its tag), and a command beside it decides over the same events by the
+customer's tag.
 
 The scenario is "event-sourced aggregate" of https://dcb.events.
 """

@@ -1,9 +1,10 @@
 """Invoice numbers: 1, 2, 3 … without a gap and without a repeat, whoever writes invoices at the same time.
 
-The problem: the law wants a series without holes, and every invoice is made by a different request. Streams per
-invoice or per customer fail at it, because the number is a rule about all invoices; a database sequence leaves a hole
-when its transaction fails, and one stream for everything makes unrelated things wait for each other. Here the boundary
-is one type of event: a decision reads the newest invoice alone, and is refused if another one was written meanwhile.
+The problem: the law wants a series without holes, and every invoice is made by a different request. Streams
+per invoice or per customer fail at it, because the number is a rule about all invoices; a database sequence
+leaves a hole when its transaction fails, and one stream for everything makes unrelated things wait for each
+other. Here the boundary is one type of event: a decision reads the newest invoice alone, and is refused if
+another one was written meanwhile.
 
 The scenario is "invoice number" of https://dcb.events.
 """
@@ -28,7 +29,7 @@ class InvoiceIssued(DomainEvent):
 
 
 class Invoices(Projection, last_only=True):
-    """The series. It has no key, so it guards all invoices; it needs the last one only, however long it is."""
+    """The series. It has no key, so it guards all invoices; it needs the last one only, however many."""
 
     last: int = 0
 

@@ -1,13 +1,13 @@
-"""Opt-in tokens: whoever signs up gets a token by mail, and the account opens when it comes back, once and in time.
+"""Opt-in tokens: a token goes out by mail, and the account opens when it comes back, once and in time.
 
-The problem: a token is good for one address, for one hour and for one use, and an impatient person clicks twice. With
-streams per account there is no stream to look at, for the account does not exist before the token came back; so
-tokens live in a table of their own that has to be kept, invalidated and cleaned. Here address and token are tags, and
-the boundary of a confirmation is the events that carry both: the sign-up with the time at which it was recorded, and
-perhaps an earlier confirmation.
+The problem: a token is good for one address, for one hour and for one use, and an impatient person clicks
+twice. With streams per account there is no stream to look at, for the account does not exist before the token
+came back; so tokens live in a table of their own that has to be kept, invalidated and cleaned. Here address
+and token are tags, and the boundary of a confirmation is the events that carry both: the sign-up with the
+time at which it was recorded, and perhaps an earlier confirmation.
 
-The scenario is "opt-in token" of https://dcb.events. A real token is long or short-lived enough not to be guessed, and
-what is kept in the log should be its hash.
+The scenario is "opt-in token" of https://dcb.events. A real token is long or short-lived enough not to be
+guessed, and what is kept in the log should be its hash.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Nothing twice: an order form that is sent again, by a double click or by a client that lost the answer, is one order.
+"""Nothing twice: an order that is sent again, by a double click or for want of an answer, is one order.
 
-The problem: a request and its repeat look like two requests, and the second must have no effect but get the answer of
-the first. Streams per order fail at it unless the client may choose the order's id, and a table of tokens that were
-seen is written in another transaction than the order. Here the client sends a token along, and the token is a tag: the
-boundary of the decision is "no order carries this token yet", whatever else it consists of.
+The problem: a request and its repeat look like two requests, and the second must have no effect but get the
+answer of the first. Streams per order fail at it unless the client may choose the order's id, and a table of
+tokens that were seen is written in another transaction than the order. Here the client sends a token along,
+and the token is a tag: the boundary of the decision is "no order carries this token yet", whatever else it
+consists of.
 
-Two ways: with the token as a part of the domain, which is "prevent record duplication" of https://dcb.events; and with
-`idempotency_key`, for which any command will do as it is.
+Two ways: with the token as a part of the domain, which is "prevent record duplication" of https://dcb.events;
+and with `idempotency_key`, for which any command will do as it is.
 """
 
 from __future__ import annotations
@@ -86,9 +87,7 @@ def story(store: EventStore) -> None:
     with ThreadPoolExecutor(5) as clicks:
         answers = set(clicks.map(send, range(1, 6)))
     placed = store.count(Query.types("OrderPlaced"))
-    print(
-        f"a form is sent five times at once: {placed} order, and all hear of the same one: {len(answers)} answer"
-    )
+    print(f"a form is sent five times at once: {placed} order, and {len(answers)} answer for all of them")
 
     once = place_order.with_options(idempotency_key="request-7")
     with ThreadPoolExecutor(5) as tries:

@@ -1,13 +1,14 @@
-"""Unique usernames: one account per name, names can be changed, and a name that was given up rests for a while.
+"""Unique usernames: one account per name, names can be changed, and one that was given up rests a while.
 
-The problem: two people ask for the same free name at the same moment, and one of them has to be told no. Streams per
-account fail at it: a name belongs to no account until it is claimed, so there is no stream whose version could tell,
-and a read model of all names is always a little late (a reservation stream per name works, and then has to be kept in
-step with the accounts). Here a name is a tag, and the boundary of a claim is the events that carry it: an append
-that says "nobody has claimed this name since I looked" needs neither a table of names nor a saga.
+The problem: two people ask for the same free name at the same moment, and one of them has to be told no.
+Streams per account fail at it: a name belongs to no account until it is claimed, so there is no stream whose
+version could tell, and a read model of all names is always a little late (a reservation stream per name
+works, and then has to be kept in step with the accounts). Here a name is a tag, and the boundary of a claim
+is the events that carry it: an append that says "nobody has claimed this name since I looked" needs neither a
+table of names nor a saga.
 
-The scenario is "unique username" of https://dcb.events. The time of an event is the one that the log recorded, and
-`now` is asked of the same clock.
+The scenario is "unique username" of https://dcb.events. The time of an event is the one that the log
+recorded, and `now` is asked of the same clock.
 """
 
 from __future__ import annotations

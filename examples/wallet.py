@@ -1,20 +1,20 @@
-"""A wallet: money comes in and goes out, moves between wallets, never below zero, and each operation happens once.
+"""A wallet: money comes in, goes out and moves, never below zero, and each operation happens once.
 
-The problem: two withdrawals of 80 from 100 must not both succeed, a transfer must change two wallets or none, and a
-client that got no answer asks again. Streams per wallet fail at the transfer (two streams, one append), and a version
-per stream makes deposits fight each other although they never could disagree. Here each command has its own boundary,
-which is just what its rule speaks of:
+The problem: two withdrawals of 80 from 100 must not both succeed, a transfer must change two wallets or none,
+and a client that got no answer asks again. Streams per wallet fail at the transfer (two streams, one append),
+and a version per stream makes deposits fight each other although they never could disagree. Here each command
+has its own boundary, which is just what its rule speaks of:
 
     open      that this wallet was never opened
     deposit   that it is open: deposits commute, so nothing but the closing of the wallet can refuse them
-    withdraw  the balance: other withdrawals spoil the decision, deposits do not, for enough money stays enough
+    withdraw  the balance: other withdrawals spoil the decision, deposits do not, for enough stays enough
     transfer  the balance of one wallet, and that the other one is open
     close     every movement of the wallet, deposits included: an empty wallet must not be closed over a coin
 
 No event carries a balance: two deposits that do not know of each other could not both be right about it.
 
-The scenario is the wallet of Crablet, a library for DCB in Java. wallet_history.py folds the same events for people to
-read, wallet_by_hand.py withdraws without a command.
+The scenario is the wallet of Crablet, a library for DCB in Java. wallet_history.py folds the same events for
+people to read, wallet_by_hand.py withdraws without a command.
 """
 
 from __future__ import annotations

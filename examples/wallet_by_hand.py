@@ -1,10 +1,10 @@
 """A withdrawal by hand: "only once" and "only if the balance is as I read it", both in one append.
 
-The problem: a client that lost the answer sends its withdrawal again, and must neither be charged twice nor be told that
-there is no money left, which is true by now. Two checks in two steps fail at it, in streams as anywhere: between "was
-it done?" and "is there enough?" the twin of the request does it. Here one append carries two boundaries: the events
-with the operation's tag, of which there must be none at all, and those of the wallet, of which there must be none that
-is newer than the read.
+The problem: a client that lost the answer sends its withdrawal again, and must neither be charged twice nor
+be told that there is no money left, which is true by now. Two checks in two steps fail at it, in streams as
+anywhere: between "was it done?" and "is there enough?" the twin of the request does it. Here one append
+carries two boundaries: the events with the operation's tag, of which there must be none at all, and those of
+the wallet, of which there must be none that is newer than the read.
 
 The command of wallet.py does all this if it is given an `idempotency_key`; this is what is inside.
 """
@@ -42,10 +42,9 @@ def story(store: EventStore) -> None:
     store.execute(open_wallet, Status("alice"), "Alice", 100)
     first = withdraw_once(store, "w-123", "alice", 80)
     again = withdraw_once(store, "w-123", "alice", 80)
-    print(f"w-123 takes 80 of 100 at position {first.position}; alice has {balance(store, 'alice')}")
-    print(
-        f"w-123 again: position {again.position}, duplicate={again.duplicate}; alice has {balance(store, 'alice')}"
-    )
+    print(f"w-123 takes 80 of 100: position {first.position}, duplicate={first.duplicate}")
+    print(f"w-123 again: position {again.position}, duplicate={again.duplicate}")
+    print(f"alice has {balance(store, 'alice')}")
     try:
         withdraw_once(store, "w-124", "alice", 80)
     except InsufficientFunds as refusal:

@@ -1,9 +1,9 @@
 """The statement of a wallet: another fold of the same events, made when somebody asks.
 
-The problem: people want to see what happened and the balance after each line, and decisions want neither. With streams
-per wallet a transfer is two events in two streams that have to be told apart and brought together again. Here the
-events of a wallet are those with its tag, in the order of the log; the statement is a projection over them that no
-command takes, so it is in nobody's boundary.
+The problem: people want to see what happened and the balance after each line, and decisions want neither.
+With streams per wallet a transfer is two events in two streams that have to be told apart and brought
+together again. Here the events of a wallet are those with its tag, in the order of the log; the statement is
+a projection over them that no command takes, so it is in nobody's boundary.
 """
 
 from __future__ import annotations

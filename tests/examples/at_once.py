@@ -1,17 +1,16 @@
-"""Things that happen at the same time: calls in threads, and actions between a command's read and its append."""
+"""Things that happen at the same time."""
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from functools import partial
+from typing import Any
 
-from strandline import Command, EventStore
+from strandline import EventStore
+from strandline.testing import interfering
 
-P = ParamSpec("P")
-R = TypeVar("R")
 PATIENCE_SECONDS = 30
 
 
@@ -31,31 +30,20 @@ def at_once(calls: Iterable[Callable[[], Any]]) -> list[Any]:
         return list(pool.map(run, listed))
 
 
-def meanwhile(decision: Command[P, R], *actions: Callable[[], Any]) -> Command[P, R]:
-    """The same command; in each of its first decisions, one of the actions happens after the read."""
-    waiting, lock = list(actions), threading.Lock()
-
-    @functools.wraps(decision)
-    def decide(*args: Any, **kwargs: Any) -> Any:
-        with lock:
-            action = waiting.pop(0) if waiting else None
-        if action is not None:
-            action()
-        return decision(*args, **kwargs)
-
-    return Command(decide, commutative=decision.commutative, guard=decision.guard, options=decision.options)
+def overlapping(store: EventStore, calls: Iterable[Callable[[], Any]]) -> list[Any]:
+    """The outcomes of commands in threads; all have decided before the first of them appends."""
+    listed = list(calls)
+    wait = partial(threading.Barrier(len(listed)).wait, PATIENCE_SECONDS)
+    with interfering(store, *[wait] * len(listed)):
+        return at_once(listed)
 
 
-def overlapping(decision: Command[P, R], times: int) -> Command[P, R]:
-    """The same command; its first decisions wait for each other, so that all have read before one appends."""
-    barrier = threading.Barrier(times)
-    return meanwhile(decision, *[functools.partial(barrier.wait, PATIENCE_SECONDS)] * times)
-
-
-def conflicts(store: EventStore, call: Callable[[], Any]) -> int:
-    """How many appends were refused while this was done."""
+def conflicts(store: EventStore, call: Callable[[], Any], *rivals: Callable[[], Any]) -> int:
+    """How many appends of a call are refused, if rivals act between the read and the append of an attempt."""
     before = store.stats().refused
-    call()
+    with interfering(store, *rivals) as interference:
+        call()
+    assert interference.used == len(rivals)
     return store.stats().refused - before
 
 

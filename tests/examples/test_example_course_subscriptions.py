@@ -3,7 +3,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from at_once import at_once, conflicts, kinds, meanwhile, overlapping
+from at_once import conflicts, kinds, overlapping
 
 from course_subscriptions import (
     MOST_COURSES,
@@ -52,9 +52,8 @@ def test_a_student_takes_ten_courses_and_no_more(store: EventStore) -> None:
 
 def test_the_last_seats_are_sold_once_each(store: EventStore) -> None:
     store.execute(define, Offer("c1"), 3)
-    decision = overlapping(subscribe, 8)
-    outcomes = at_once(
-        partial(store.execute, decision, Student(f"s{number}"), Course("c1")) for number in range(8)
+    outcomes = overlapping(
+        store, (partial(store.execute, subscribe, Student(f"s{n}"), Course("c1")) for n in range(8))
     )
     assert kinds(outcomes) == {"CourseFull": 5, "Executed": 3}
     assert store.project(Course("c1")).taken == 3
@@ -65,21 +64,20 @@ def test_the_last_free_place_of_a_student_is_given_once(store: EventStore) -> No
         store.execute(define, Offer(f"c{number}"), 5)
     for number in range(MOST_COURSES - 1):
         store.execute(subscribe, Student("s1"), Course(f"c{number}"))
-    decision = overlapping(subscribe, 4)
-    wishes = range(MOST_COURSES - 1, MOST_COURSES + 3)
-    outcomes = at_once(partial(store.execute, decision, Student("s1"), Course(f"c{n}")) for n in wishes)
+    courses = [Course(f"c{number}") for number in range(MOST_COURSES - 1, MOST_COURSES + 3)]
+    outcomes = overlapping(store, (partial(store.execute, subscribe, Student("s1"), c) for c in courses))
     assert kinds(outcomes) == {"Executed": 1, "TooManyCourses": 3}
 
 
 def test_decisions_meet_only_where_their_boundaries_do(store: EventStore) -> None:
     for course in ("c1", "c2"):
         store.execute(define, Offer(course), 5)
-    other = partial(store.execute, subscribe, Student("s2"), Course("c2"))
-    subscribing = partial(store.execute, meanwhile(subscribe, other), Student("s1"), Course("c1"))
-    assert conflicts(store, subscribing) == 0
+    seat = partial(store.execute, subscribe, Student("s1"), Course("c1"))
+    other_seat = partial(store.execute, subscribe, Student("s2"), Course("c2"))
+    change = partial(store.execute, change_capacity, Offer("c1"), 6)
+    assert conflicts(store, seat, other_seat) == 0
     seat = partial(store.execute, subscribe, Student("s3"), Course("c1"))
-    changing = partial(store.execute, meanwhile(change_capacity, seat), Offer("c1"), 6)
-    assert conflicts(store, changing) == 0
+    assert conflicts(store, change, seat) == 0
+    seat = partial(store.execute, subscribe, Student("s4"), Course("c1"))
     change = partial(store.execute, change_capacity, Offer("c1"), 7)
-    subscribing = partial(store.execute, meanwhile(subscribe, change), Student("s4"), Course("c1"))
-    assert conflicts(store, subscribing) == 1
+    assert conflicts(store, seat, change) == 1

@@ -3,7 +3,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from at_once import at_once, kinds, meanwhile, overlapping
+from at_once import conflicts, kinds, overlapping
 
 from courses import Course, Student, define, play, subscribe
 from strandline import EventStore
@@ -21,17 +21,17 @@ def test_no_seat_is_sold_twice(store: EventStore) -> None:
 
 def test_the_last_seat_goes_to_one(store: EventStore) -> None:
     store.execute(define, Course("c1"), 1)
-    decision = overlapping(subscribe, 6)
-    outcomes = at_once(partial(store.execute, decision, Student(f"s{n}"), Course("c1")) for n in range(6))
+    outcomes = overlapping(
+        store, (partial(store.execute, subscribe, Student(f"s{n}"), Course("c1")) for n in range(6))
+    )
     assert kinds(outcomes) == {"Executed": 1, "Refused": 5}
     assert {str(outcome) for outcome in outcomes if isinstance(outcome, Refused)} == {"course full"}
 
 
 def test_a_seat_that_was_taken_meanwhile_is_not_sold_again(store: EventStore) -> None:
     store.execute(define, Course("c1"), 2)
-    rival = partial(store.execute, subscribe, Student("s2"), Course("c1"))
-    store.execute(meanwhile(subscribe, rival), Student("s1"), Course("c1"))
-    assert store.stats().refused == 1
+    first, second = (partial(store.execute, subscribe, Student(name), Course("c1")) for name in ("s1", "s2"))
+    assert conflicts(store, first, second) == 1
     assert [sales.sold for sales in sales_of(store, ["c1"])] == [[1, 2]]
     with pytest.raises(Refused, match="course full"):
         store.execute(subscribe, Student("s3"), Course("c1"))

@@ -4,7 +4,7 @@ from functools import partial
 from threading import Barrier
 
 import pytest
-from at_once import PATIENCE_SECONDS, at_once, kinds, meanwhile, overlapping
+from at_once import PATIENCE_SECONDS, at_once, kinds, overlapping
 
 from event_sourced_aggregate import (
     Customer,
@@ -22,6 +22,7 @@ from event_sourced_aggregate import (
     open_order,
 )
 from strandline import AppendConditionFailed, EventStore, Query
+from strandline.testing import interfering
 
 O1, ADA = OrderId("o1"), CustomerId("ada")
 
@@ -101,8 +102,8 @@ def test_a_command_and_a_repository_share_the_events(store: EventStore) -> None:
     with pytest.raises(OrderExists):
         store.execute(open_order, Customer("bob"), Opening("o1"))
     another = partial(orders.save, Order.open(OrderId("o2"), ADA))
-    with pytest.raises(TooManyOpenOrders):
-        store.execute(meanwhile(open_order, another), Customer("ada"), Opening("o3"))
+    with interfering(store, another), pytest.raises(TooManyOpenOrders):
+        store.execute(open_order, Customer("ada"), Opening("o3"))
     order.submit()
     orders.save(order)
     store.execute(open_order, Customer("ada"), Opening("o3"))
@@ -111,8 +112,7 @@ def test_a_command_and_a_repository_share_the_events(store: EventStore) -> None:
 
 def test_the_last_order_that_a_customer_may_open_is_opened_once(store: EventStore) -> None:
     store.execute(open_order, Customer("ada"), Opening("o1"))
-    decision = overlapping(open_order, 4)
-    outcomes = at_once(
-        partial(store.execute, decision, Customer("ada"), Opening(f"o{number}")) for number in range(2, 6)
+    outcomes = overlapping(
+        store, (partial(store.execute, open_order, Customer("ada"), Opening(f"o{n}")) for n in range(2, 6))
     )
     assert kinds(outcomes) == {"Executed": 1, "TooManyOpenOrders": 3}

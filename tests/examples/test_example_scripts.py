@@ -1,4 +1,4 @@
-"""Every example is a script that runs, tells a story, leaves nothing behind, and is in the table of the README."""
+"""Every example is a script that tells a story, leaves nothing behind, and is in the table of the README."""
 
 from __future__ import annotations
 

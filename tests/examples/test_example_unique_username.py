@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from at_once import at_once, kinds, overlapping
+from at_once import kinds, overlapping
 
 from strandline import EventStore
 from strandline.testing import ManualClock
@@ -90,8 +90,9 @@ def test_an_account_has_the_name_that_it_took_last(store: EventStore) -> None:
 
 
 def test_one_of_many_gets_the_name(store: EventStore) -> None:
-    decision = overlapping(register, 8)
-    outcomes = at_once(partial(store.execute, decision, Account(f"a{n}"), Name("ada")) for n in range(8))
+    outcomes = overlapping(
+        store, (partial(store.execute, register, Account(f"a{n}"), Name("ada")) for n in range(8))
+    )
     assert kinds(outcomes) == {"Executed": 1, "NameTaken": 7}
     assert list(holders(store)) == ["ada"]
 
@@ -99,14 +100,9 @@ def test_one_of_many_gets_the_name(store: EventStore) -> None:
 def test_a_new_account_and_a_changed_name_race_for_the_same_one(store: EventStore) -> None:
     store.execute(register, Account("a1"), Name("ada"))
     store.execute(register, Account("a2"), Name("bob"))
-    changes, registers = overlapping(change_name, 2), overlapping(register, 2)
-    outcomes = at_once(
-        [
-            partial(store.execute, changes, Account("a1"), Name("eve")),
-            partial(store.execute, changes, Account("a2"), Name("eve")),
-            partial(store.execute, registers, Account("a3"), Name("eve")),
-            partial(store.execute, registers, Account("a4"), Name("eve")),
-        ]
+    calls = [(change_name, "a1"), (change_name, "a2"), (register, "a3"), (register, "a4")]
+    outcomes = overlapping(
+        store, (partial(store.execute, decision, Account(id), Name("eve")) for decision, id in calls)
     )
     assert kinds(outcomes) == {"Executed": 1, "NameTaken": 3}
     assert "eve" in holders(store)

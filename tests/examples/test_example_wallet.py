@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from at_once import at_once, conflicts, meanwhile, overlapping
+from at_once import conflicts, kinds, overlapping
 
 from strandline import EventStore, InvalidInput
+from strandline.testing import interfering
 from wallet import (
     InsufficientFunds,
     InvalidAmount,
@@ -97,16 +98,15 @@ def test_each_command_depends_on_what_its_rule_speaks_of(bank: EventStore) -> No
 
 
 def test_deposits_do_not_meet(bank: EventStore) -> None:
-    decision = overlapping(deposit, 10)
-    deposits = [partial(bank.execute, decision, Status("alice"), 10)] * 10
-    assert conflicts(bank, partial(at_once, deposits)) == 0
+    outcomes = overlapping(bank, [partial(bank.execute, deposit, Status("alice"), 10)] * 10)
+    assert (kinds(outcomes), bank.stats().refused) == ({"Executed": 10}, 0)
     assert balance(bank, "alice") == 200
 
 
 def test_a_deposit_does_not_slip_into_a_wallet_that_is_being_closed(bank: EventStore) -> None:
     closing = partial(bank.execute, close, WholeWallet("bob"))
-    with pytest.raises(WalletNotOpen):
-        bank.execute(meanwhile(deposit, closing), Status("bob"), 5)
+    with interfering(bank, closing), pytest.raises(WalletNotOpen):
+        bank.execute(deposit, Status("bob"), 5)
     assert balance(bank, "bob") == 0
 
 
@@ -116,8 +116,8 @@ def test_a_wallet_is_not_closed_over_money_that_came_meanwhile(bank: EventStore,
         "deposit": partial(bank.execute, deposit, Status("bob"), 5),
         "transfer": partial(bank.execute, transfer, Wallet("alice"), Status("bob"), 5),
     }
-    with pytest.raises(WalletNotEmpty):
-        bank.execute(meanwhile(close, coming[way]), WholeWallet("bob"))
+    with interfering(bank, coming[way]), pytest.raises(WalletNotEmpty):
+        bank.execute(close, WholeWallet("bob"))
     assert bank.project(Wallet("bob")).is_open
     with pytest.raises(InvalidInput, match="is a WholeWallet"):
         bank.execute(close, Wallet("bob"))  # whose deposits do not conflict
@@ -125,16 +125,16 @@ def test_a_wallet_is_not_closed_over_money_that_came_meanwhile(bank: EventStore,
 
 def test_a_transfer_does_not_reach_a_wallet_that_was_closed_meanwhile(bank: EventStore) -> None:
     closing = partial(bank.execute, close, WholeWallet("bob"))
-    with pytest.raises(WalletNotOpen):
-        bank.execute(meanwhile(transfer, closing), Wallet("alice"), Status("bob"), 5)
+    with interfering(bank, closing), pytest.raises(WalletNotOpen):
+        bank.execute(transfer, Wallet("alice"), Status("bob"), 5)
     assert balance(bank, "alice") == 100
 
 
 def test_what_happens_in_the_target_does_not_spoil_a_transfer(bank: EventStore) -> None:
     bank.execute(deposit, Status("bob"), 50)
     spending = partial(bank.execute, withdraw, Wallet("bob"), 5)
-    moving = partial(bank.execute, meanwhile(transfer, spending), Wallet("alice"), Status("bob"), 30)
-    assert conflicts(bank, moving) == 0
+    moving = partial(bank.execute, transfer, Wallet("alice"), Status("bob"), 30)
+    assert conflicts(bank, moving, spending) == 0
     assert (balance(bank, "alice"), balance(bank, "bob")) == (70, 75)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from at_once import at_once, kinds, meanwhile, overlapping
+from at_once import at_once, conflicts, kinds, overlapping
 
 from strandline import AppendConditionFailed, Command, EventStore, Executed, Query
 from wallet import (
@@ -47,8 +47,9 @@ def test_normal(bank: EventStore) -> None:
 
 def test_a_deposit_between_read_and_append_does_not_spoil_a_withdrawal(bank: EventStore) -> None:
     coming = partial(bank.execute, once(deposit, "d-1"), Status("alice"), 50)
-    done = bank.execute(once(meanwhile(withdraw, coming), "w-123"), Wallet("alice"), 80)
-    assert (done.position, balance(bank, "alice"), bank.stats().refused) == (3, 70, 0)
+    taking = partial(bank.execute, once(withdraw, "w-123"), Wallet("alice"), 80)
+    assert conflicts(bank, taking, coming) == 0
+    assert balance(bank, "alice") == 70
 
 
 def test_where_the_condition_is_strict_a_deposit_does_spoil_it(
@@ -79,8 +80,9 @@ def test_a_repeated_withdrawal_is_done_already_before_any_rule_is_asked(bank: Ev
 
 
 def test_of_two_withdrawals_of_80_from_100_the_second_sees_20(bank: EventStore) -> None:
-    decision = overlapping(withdraw, 2)
-    outcomes = at_once(partial(bank.execute, once(decision, f"w-{n}"), Wallet("alice"), 80) for n in range(2))
+    outcomes = overlapping(
+        bank, (partial(bank.execute, once(withdraw, f"w-{n}"), Wallet("alice"), 80) for n in range(2))
+    )
     assert kinds(outcomes) == {"Executed": 1, "InsufficientFunds": 1}
     (refusal,) = (outcome for outcome in outcomes if isinstance(outcome, InsufficientFunds))
     assert refusal.args == ("alice", 20)
@@ -89,12 +91,11 @@ def test_of_two_withdrawals_of_80_from_100_the_second_sees_20(bank: EventStore) 
 
 @pytest.mark.parametrize("way", ["command", "by hand"])
 def test_one_operation_sent_by_many_happens_once(bank: EventStore, way: str) -> None:
-    decision = once(overlapping(withdraw, 6), "w-123")
-    call = {
-        "command": partial(bank.execute, decision, Wallet("alice"), 80),
-        "by hand": partial(withdraw_once, bank, "w-123", "alice", 80),
-    }[way]
-    outcomes = at_once([call] * 6)
+    if way == "command":
+        decision = once(withdraw, "w-123")
+        outcomes = overlapping(bank, [partial(bank.execute, decision, Wallet("alice"), 80)] * 6)
+    else:
+        outcomes = at_once([partial(withdraw_once, bank, "w-123", "alice", 80)] * 6)
     assert {outcome.position for outcome in outcomes} == {2}
     assert sum(outcome.duplicate for outcome in outcomes) == 5
     assert balance(bank, "alice") == 20
