@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import strandline
-from strandline import DomainEvent, EventStore, Projection, Query, TagId, command, on
+from strandline import DomainEvent, EventStore, Executed, Projection, Query, TagId, command, on
 
 
 class OrderId(TagId): ...
@@ -89,9 +89,11 @@ def story(store: EventStore) -> None:
     placed = store.count(Query.types("OrderPlaced"))
     print(f"a form is sent five times at once: {placed} order, and {len(answers)} answer for all of them")
 
-    once = place_order.with_options(idempotency_key="request-7")
+    def request(key: str) -> Executed[None]:
+        return store.execute(place_order.with_options(idempotency_key=key), Order("o7"), "cake")
+
     with ThreadPoolExecutor(5) as tries:
-        results = list(tries.map(lambda _: store.execute(once, Order("o7"), "cake"), range(5)))
+        results = list(tries.map(request, ["request-7"] * 5))
     print(
         f"a request is sent five times with one key: {len({done.position for done in results})} position,"
         f" {sum(done.duplicate for done in results)} of the answers say that it was done before"

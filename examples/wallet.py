@@ -202,8 +202,11 @@ def story(store: EventStore) -> None:
     store.execute(open_wallet, Status("alice"), "Alice")
     store.execute(open_wallet, Status("bob"), "Bob")
 
+    def add_10(number: int) -> None:
+        store.execute(deposit.with_options(idempotency_key=f"d-{number}"), Status("alice"), 10)
+
     with ThreadPoolExecutor(10) as clients:
-        list(clients.map(lambda _: store.execute(deposit, Status("alice"), 10), range(10)))
+        list(clients.map(add_10, range(10)))
     met = store.stats().refused
     print(f"ten deposits of 10 to alice at once: {met} conflicts, {balance(store, 'alice')} in the wallet")
 
