@@ -22,7 +22,6 @@ from .domain.steps import (
     Answer,
     Append,
     Ask,
-    AskTime,
     Pause,
     ReadEvents,
     Step,
@@ -133,8 +132,6 @@ class AsyncEventStore:
             case Pause():
                 await asyncio.sleep(step.seconds)
                 return None
-            case AskTime():
-                return self.store.clock()
             case Ask():
                 return await self.in_thread(step.of, self.store.engine)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, TypeVarTuple
 
@@ -33,7 +32,6 @@ from .domain.steps import (
     Answer,
     Append,
     Ask,
-    AskTime,
     Events,
     Pause,
     ReadEvents,
@@ -91,7 +89,6 @@ def connect(
     return EventStore(
         engine,
         max_data_bytes=max_data_bytes,
-        clock=clock,
         decision_cache=decision_cache,
         strict_tags=strict_tags,
     )
@@ -105,13 +102,11 @@ class EventStore:
         engine: Engine,
         *,
         max_data_bytes: int = MAX_DATA_BYTES,
-        clock: Clock | None = None,
         decision_cache: int = DEFAULT_STATES,
         strict_tags: bool = False,
     ) -> None:
         self.engine = engine
         self.strict_tags = strict_tags
-        self.clock: Clock = clock or functools.partial(datetime.now, UTC)
         self.max_data_bytes = max_data_bytes
         self.decisions = DecisionCache(decision_cache)
         self.watch = HeadWatch(engine)
@@ -215,8 +210,6 @@ class EventStore:
             case Pause():
                 time.sleep(step.seconds)
                 return None
-            case AskTime():
-                return self.clock()
             case Ask():
                 return step.of(self.engine)  # type: ignore[no-any-return]
 

@@ -171,6 +171,13 @@ def test_a_rule_that_refuses_on_what_is_out_of_date_is_asked_again(store: EventS
     assert store.execute(join, Places("c1"), "d").count == 1
 
 
+def test_a_guess_that_was_refused_is_told_and_takes_no_attempt_away(store: EventStore) -> None:
+    store.execute(join, Places("c1"), "s1")
+    store.append(changed(9))
+    executed = store.execute(join.with_options(attempts=1), Places("c1"), "s2")
+    assert (executed.count, executed.attempts) == (1, 2)
+
+
 def test_nothing_to_do_on_what_is_out_of_date_is_decided_again(store: EventStore) -> None:
     @command
     def fill(places: Places) -> Iterator[StudentSubscribed]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -114,6 +114,20 @@ def test_numbers_without_gaps_need_only_the_newest_event(store: EventStore) -> N
     assert append.condition.fail_if_events_match == Query.types("InvoiceWritten")
 
 
+def test_now_is_by_the_clock_that_events_are_recorded_by(place: Place) -> None:
+    with place.connect() as store:
+        before = store.execute(when, Course("c1"))
+        (event,) = store.read(Query.types("CapacityChanged"))
+        assert before.value is not None
+        assert abs(event.recorded_at - before.value) < timedelta(seconds=10)
+
+
+def test_now_on_postgres_is_the_databases(postgres: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with postgres.connect() as store:
+        monkeypatch.setattr("time.time_ns", lambda: 0)
+        assert store.execute(when, Course("c1")).value > datetime(2020, 1, 1, tzinfo=UTC)
+
+
 def test_now_is_the_time_of_the_stores_clock(place: Place) -> None:
     clock = ManualClock(datetime(2026, 1, 2, tzinfo=UTC))
     with place.connect(clock=clock) as store:
@@ -148,6 +162,16 @@ def test_an_event_that_does_not_conflict_spoils_nothing(store: EventStore) -> No
         assert store.execute(take_seat, Seats("c1")).attempts == 1
     assert rivals.used == 1
     assert store.project(Seats("c1")).capacity == 9
+
+
+class LooseCourse(Course):
+    @on(conflicts=False)
+    def subscribed(self, event: StudentSubscribed) -> None: ...
+
+
+def test_a_subclass_does_not_loosen_the_boundary_of_the_signature(store: EventStore) -> None:
+    with pytest.raises(InvalidInput, match="course is a Course, not a LooseCourse"):
+        store.execute(enroll, Student("s1"), LooseCourse("c1"))
 
 
 def test_a_commutative_command_is_refused_only_by_what_it_guards(store: EventStore) -> None:

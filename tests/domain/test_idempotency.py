@@ -68,6 +68,21 @@ def test_keys_of_other_commands_are_others(store: EventStore) -> None:
         store.execute(sell.with_options(idempotency_key="k1"), Course("c1"), 1)
 
 
+def test_a_name_that_stays_keeps_the_keys_of_a_function_that_is_renamed(store: EventStore) -> None:
+    @command(name="course.take")
+    def take(course: Course) -> Iterator[StudentSubscribed]:
+        yield StudentSubscribed(student=Student("s1").id, course=course.id)
+
+    @command(name="course.take")
+    def take_seat(course: Course) -> Iterator[StudentSubscribed]:
+        yield StudentSubscribed(student=Student("s1").id, course=course.id)
+
+    assert not store.execute(take.with_options(idempotency_key="k"), Course("c1")).duplicate
+    assert store.execute(take_seat.with_options(idempotency_key="k"), Course("c1")).duplicate
+    with pytest.raises(InvalidInput, match="command name"):
+        command(name="")(lambda: None)
+
+
 def test_a_command_that_wrote_nothing_leaves_no_key(store: EventStore) -> None:
     once = sell.with_options(idempotency_key="k")
     assert store.execute(once, Course("c1"), 0).value == 0

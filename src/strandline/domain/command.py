@@ -55,6 +55,7 @@ class Command(Generic[P, R]):
         *,
         commutative: bool = False,
         guard: tuple[type[DomainEvent], ...] = (),
+        name: str | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self._function = function
@@ -62,15 +63,11 @@ class Command(Generic[P, R]):
         self.commutative = commutative
         self.guard = guard
         self.options = Options()
+        self.name = f"{function.__module__}.{function.__qualname__}" if name is None else name
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Decide, without any store."""
         return self._function(*args, **kwargs)
-
-    @property
-    def name(self) -> str:
-        """Its name with the module's."""
-        return f"{self._function.__module__}.{self._function.__qualname__}"
 
     @property
     def key(self) -> str | None:
@@ -171,18 +168,26 @@ def command(
     function: Callable[P, Iterable[Event | DomainEvent] | Event | DomainEvent | None], /
 ) -> Command[P, None]: ...
 @overload
-def command(*, commutative: bool = False, guard: Sequence[type[DomainEvent]] = ()) -> Decorator: ...
 def command(
-    function: Any = None, /, *, commutative: bool = False, guard: Sequence[type[DomainEvent]] = ()
+    *, commutative: bool = False, guard: Sequence[type[DomainEvent]] = (), name: str | None = None
+) -> Decorator: ...
+def command(
+    function: Any = None,
+    /,
+    *,
+    commutative: bool = False,
+    guard: Sequence[type[DomainEvent]] = (),
+    name: str | None = None,
 ) -> Any:
     """Make a command of a function that takes projections and yields events.
 
-    `commutative=True` appends without a condition, but for events of the types in `guard`.
+    `commutative=True` appends without a condition, but for events of the types in `guard`. Its `name`, which
+    idempotency keys belong to, is the function's with the module's; give one that stays if those may change.
     """
     here = names_here()
     if function is None:
-        return functools.partial(_make, commutative=commutative, guard=guard, here=here)
-    return _make(function, commutative=False, guard=(), here=here)
+        return functools.partial(_make, commutative=commutative, guard=guard, name=name, here=here)
+    return _make(function, commutative=False, guard=(), name=None, here=here)
 
 
 class Decorator(typing.Protocol):
@@ -199,12 +204,15 @@ class Decorator(typing.Protocol):
 
 
 def _make(
-    function: Any, *, commutative: bool, guard: Sequence[type[DomainEvent]], here: Names
+    function: Any, *, commutative: bool, guard: Sequence[type[DomainEvent]], name: str | None, here: Names
 ) -> Command[Any, Any]:
+    if name is not None:
+        check_name(name, "command name", InvalidInput)
     listed = check_events(name_list(guard, "guard", InvalidInput), "guard takes event classes, not", _GUARD)
     if listed and not commutative:
         raise InvalidInput("guard is for commutative commands", hint=_GUARD)
-    return Command(function, Signature(function, listed, here), commutative=commutative, guard=listed)
+    signature = Signature(function, listed, here)
+    return Command(function, signature, commutative=commutative, guard=listed, name=name)
 
 
 def _attempts(value: object) -> int:

@@ -28,7 +28,8 @@ def execute(bound: Bound, cache: DecisionCache) -> Steps[Executed[Any]]:
     guessed = yield from execution.guess()
     if guessed is not None:
         return guessed
-    return (yield from until_accepted(execution.decide, bound.command.options.attempts))
+    attempts = bound.command.options.attempts
+    return (yield from until_accepted(execution.decide, attempts, refused=execution.refused_guesses))
 
 
 def project(projection: Projected, cache: DecisionCache) -> Steps[Projected]:
@@ -72,6 +73,7 @@ class _Execution:
         self._cache = cache
         self._projections = bound.projections
         key = bound.command.key
+        self.refused_guesses = 0
         self._once = None if key is None else Query.of(QueryItem(key=key))
 
     def guess(self) -> Steps[Executed[Any] | None]:
@@ -94,6 +96,7 @@ class _Execution:
         try:
             return (yield from written(decided, 1))
         except (AppendConditionFailed, InvalidInput):
+            self.refused_guesses += 1
             return None
 
     def decide(self) -> Steps[Decided]:

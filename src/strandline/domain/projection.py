@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self, TypeVar, overload
 
 from ..errors import InvalidInput
+from ..event import SequencedEvent
 from ..query import QueryItem
 from ..tag_id import IdValue, TagId
 from .annotations import name_of, names_here
@@ -97,6 +98,12 @@ class Projection:
     def guard_item(self) -> QueryItem | None:
         """The events that spoil a decision made with it; None if there are none."""
         return shape_of(type(self)).guard_item(self.key())
+
+    def apply(self, event: SequencedEvent) -> None:
+        """Take an event that belongs to it into the state."""
+        handler, cls = shape_of(type(self)).handlers[event.type]
+        recorded = (event,) if handler.takes_recorded else ()
+        getattr(self, handler.name)(cls.from_event(event), *recorded)
 
     def fresh(self) -> Self:
         """The same key, with nothing folded yet."""

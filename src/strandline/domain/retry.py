@@ -30,12 +30,17 @@ class Decided(msgspec.Struct, frozen=True):
         return cls(None, value, AppendResult(head, head, 0))
 
 
-def until_accepted(decide: Callable[[], Steps[Decided]], attempts: int) -> Steps[Executed[Any]]:
-    """Decide and append until the append is accepted; the last refusal is raised."""
+def until_accepted(
+    decide: Callable[[], Steps[Decided]], attempts: int, *, refused: int = 0
+) -> Steps[Executed[Any]]:
+    """Decide and append until the append is accepted; the last refusal is raised.
+
+    What was `refused` before, for a reason that a read takes away, is counted, but takes no attempt away.
+    """
     for attempt in range(1, attempts + 1):
         decided = yield from decide()
         try:
-            return (yield from written(decided, attempt))
+            return (yield from written(decided, attempt + refused))
         except AppendConditionFailed as error:
             error.attempts = attempt
             if attempt == attempts:

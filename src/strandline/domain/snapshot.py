@@ -30,7 +30,7 @@ class SnapshotFailed(UserWarning):
 
 def begin(member: Member) -> Steps[None]:
     """Let a member that has nothing folded yet begin with its snapshot, if there is one."""
-    cls = type(member.state)
+    cls: Any = type(member.state)
     found: Snapshot | None = yield LoadSnapshot(_name(cls), _key(member.state))
     if found is not None and found.version == _version(cls):
         with contextlib.suppress(msgspec.MsgspecError):  # whatever that is, it is no state
@@ -39,7 +39,7 @@ def begin(member: Member) -> Steps[None]:
 
 def save(member: Member) -> Steps[None]:
     """Keep the state of a member, if it is time to."""
-    cls = type(member.state)
+    cls: Any = type(member.state)
     if cls.snapshot_every is None or member.unsaved < cls.snapshot_every:
         return
     member.unsaved = 0
@@ -53,7 +53,8 @@ def save(member: Member) -> Steps[None]:
 
 def _encoded(state: Projection) -> bytes:
     """The state as JSON, if it can be read again as it was."""
-    data = codec.encode(_form(type(state))(**{name: vars(state)[name] for name in _fields(type(state))}))
+    cls: Any = type(state)
+    data = codec.encode(_form(cls)(**{name: vars(state)[name] for name in _fields(cls)}))
     if _state(state, data) != state:
         raise codec.no_json_form(state)
     return data
@@ -61,8 +62,9 @@ def _encoded(state: Projection) -> bytes:
 
 def _state(projection: Projection, data: bytes) -> Projection:
     state = projection.fresh()
-    decoded = _decoder(type(projection)).decode(data)
-    for name in _fields(type(projection)):
+    cls: Any = type(projection)
+    decoded = _decoder(cls).decode(data)
+    for name in _fields(cls):
         setattr(state, name, getattr(decoded, name))
     return state
 

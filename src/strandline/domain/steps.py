@@ -10,7 +10,7 @@ import msgspec
 
 from ..append import AppendRequest, AppendResult
 from ..engine import Engine, Snapshot
-from ..event import SequencedEvent
+from ..event import SequencedEvent, from_microseconds
 from ..query import Query
 
 T = TypeVar("T")
@@ -51,16 +51,19 @@ class Pause(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class AskTime(msgspec.Struct, frozen=True):
-    """What time is it, by the store's clock? Answered with a datetime."""
-
-
 class Ask(msgspec.Struct, frozen=True):
     """A question that the engine answers; it may take a while."""
 
     def of(self, engine: Engine) -> Any:
         """Ask."""
         raise NotImplementedError
+
+
+class AskTime(Ask, frozen=True):
+    """What time is it, by the clock of the log? Answered with a datetime."""
+
+    def of(self, engine: Engine) -> datetime:
+        return from_microseconds(engine.now())
 
 
 class Count(Ask, frozen=True):
@@ -91,6 +94,6 @@ class SaveSnapshot(Ask, frozen=True):
         engine.save_snapshot(self.snapshot)
 
 
-Step = ReadEvents | Append | TellMissingTags | Pause | AskTime | Ask
+Step = ReadEvents | Append | TellMissingTags | Pause | Ask
 Answer = Events | AppendResult | datetime | int | Snapshot | None
 Steps = Generator[Step, Any, T]

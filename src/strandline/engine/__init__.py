@@ -98,6 +98,10 @@ class Engine(Protocol):
         """How many events match."""
         ...
 
+    def now(self) -> int:
+        """The time by the clock that `recorded_at` is taken from, in microseconds since 1970."""
+        ...
+
     def position_at(self, microseconds: int) -> int:
         """The last position recorded at or before that time, 0 if none."""
         ...

@@ -162,6 +162,9 @@ class MemoryEngine:
             events = self._log[:]
         return sum(query.matches(event) for event in events)
 
+    def now(self) -> int:
+        return self._time.now(0)
+
     def position_at(self, microseconds: int) -> int:
         with self._lock:
             return sum(event.raw_recorded_at <= microseconds for event in self._log)

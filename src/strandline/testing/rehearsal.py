@@ -31,7 +31,8 @@ class Rehearsal(EventStore):
     def __init__(self, acts: Sequence[Act], now: datetime | None) -> None:
         first = next((act.at for act in acts if act.at is not None), now or START)
         clock = ManualClock(first)
-        super().__init__(MemoryEngine(Time(clock)), clock=clock, decision_cache=0)
+        super().__init__(MemoryEngine(Time(clock)), decision_cache=0)
+        self.clock = clock
         self.acts: list[Act] = []
         for act in acts:
             clock.now = act.at or first

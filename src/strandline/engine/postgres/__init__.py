@@ -158,6 +158,10 @@ class PostgresEngine:
     def count(self, query: Query) -> int:
         return self._ask(lambda search: search.count(query))
 
+    def now(self) -> int:
+        given = self._time.given()
+        return self._ask(Search.now) if given is None else given
+
     def position_at(self, microseconds: int) -> int:
         return self._ask(lambda search: search.position_at(microseconds))
 

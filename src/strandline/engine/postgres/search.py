@@ -15,6 +15,7 @@ from .binary import bigint, bigint_array, boolean, data, text, uuid_array
 from .connection import Connection
 from .items import is_plain, query_parameters
 
+_NOW = "select (extract(epoch from clock_timestamp()) * 1000000::numeric)::bigint"
 CANDIDATES = 500
 COUNTED = 5_000
 
@@ -113,6 +114,10 @@ class Search:
     def events_appended(self, first: int, last: int) -> list[SequencedEvent]:
         """Events with their tags as appended."""
         return events_of(self._call(self._sql.events_appended, (bigint(first - 1), bigint(last))))
+
+    def now(self) -> int:
+        """The time by the database's clock."""
+        return int(self._call(_NOW)[0][0])
 
     def position_at(self, microseconds: int) -> int:
         """See `Engine.position_at`."""

@@ -62,6 +62,7 @@ class SqliteEngine:
     def __init__(self, path: str, time: Time, *, record_conditions: bool = True, create: bool = True) -> None:
         check_file(path, create=create)
         self._path = os.path.abspath(path)
+        self._time = time
         self._names = Names()
         self._recent = Recent(self._names)
         self._lock = threading.Lock()  # guards the writing connection
@@ -122,6 +123,9 @@ class SqliteEngine:
     def count(self, query: Query) -> int:
         with self._looking(is_long=True) as search:
             return search.count(query)
+
+    def now(self) -> int:
+        return self._time.now(0)
 
     def position_at(self, microseconds: int) -> int:
         with self._looking() as search:
