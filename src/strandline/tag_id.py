@@ -57,6 +57,16 @@ class TagId(str):
         """The tag: prefix and value."""
         return f"{self.prefix}:{str.__str__(self)}"
 
+    def __eq__(self, other: object) -> bool:
+        """Ids of two kinds are two things: a set of them keeps both."""
+        same_text = isinstance(other, str) and str.__eq__(self, other)
+        return same_text and getattr(other, "prefix", self.prefix) == self.prefix
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str.__repr__(self)})"
 

@@ -59,6 +59,15 @@ def test_a_tag_id_is_the_text_and_knows_its_tag(tag_id: TagId, tag: str) -> None
     assert tag_id == tag.partition(":")[2]
 
 
+def test_ids_of_two_kinds_are_two_things_even_in_a_set() -> None:
+    assert Isbn("1") != Id("1")
+    assert not Isbn("1") == Id("1")  # noqa: SIM201
+    assert len({Isbn("1"), Id("1"), Isbn("1")}) == 2
+    assert Isbn("1") == Isbn("1") == "1"
+    assert Isbn("1") != "2"
+    assert Isbn("1") != 1
+
+
 def test_whatever_takes_a_tag_takes_a_tag_id_and_means_its_tag() -> None:
     assert Event("A", {}, tags=[CourseId("c1")]).tags == ("course:c1",)
     assert Query.tag(CourseId("c1")) == Query.tag("course:c1")
