@@ -91,7 +91,7 @@ class Command(Generic[P, R]):
         if idempotency_key is not None:
             check_name(idempotency_key, "idempotency key", InvalidInput)
         options = Options(
-            known.attempts if attempts is None else _attempts(attempts),
+            known.attempts if attempts is None else check_attempts(attempts),
             known.metadata if metadata is None else {**(known.metadata or {}), **metadata},
             known.idempotency_key if idempotency_key is None else idempotency_key,
         )
@@ -156,7 +156,7 @@ class Bound:
                 values[name] = [next(folded) for _ in value]
             else:
                 values[name] = now if value is NOW else value
-        return _collected(self.command, self.command(**values))
+        return collected(self.command.name, self.command(**values))
 
 
 @overload
@@ -215,22 +215,26 @@ def _make(
     return Command(function, signature, commutative=commutative, guard=listed, name=name)
 
 
-def _attempts(value: object) -> int:
+def check_attempts(value: object) -> int:
+    """How often to decide, at most."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInput(f"attempts is a whole number from 1, not {value!r:.40}")
+        raise InvalidInput(
+            f"attempts is a whole number from 1, not {value!r:.40}", hint="write attempts=1 to try once"
+        )
     return value
 
 
 _GUARD = "write @command(commutative=True, guard=[CourseClosed])"
 
 
-def _collected(command: Command[Any, Any], returned: Any) -> tuple[list[Event | DomainEvent], Any]:
+def collected(name: str, returned: Any) -> tuple[list[Event | DomainEvent], Any]:
+    """The events that a decision of this name gave, and the value that it returned if it is a generator."""
     if returned is None:
         return [], None
     if isinstance(returned, (Event, DomainEvent)):
         return [returned], None
     if not isinstance(returned, Iterable):
-        raise _no_event(command, returned)
+        raise _no_event(name, returned)
     events: list[Event | DomainEvent] = []
     value = None
     steps = iter(returned)
@@ -241,12 +245,10 @@ def _collected(command: Command[Any, Any], returned: Any) -> tuple[list[Event | 
             value = end.value
             break
         if not isinstance(event, (Event, DomainEvent)):
-            raise _no_event(command, event)
+            raise _no_event(name, event)
         events.append(event)
     return events, value
 
 
-def _no_event(command: Command[Any, Any], given: object) -> InvalidEvent:
-    return InvalidEvent(
-        f"{command.name} gave a {type(given).__name__} where an event belongs", hint="yield events"
-    )
+def _no_event(name: str, given: object) -> InvalidEvent:
+    return InvalidEvent(f"{name} gave a {type(given).__name__} where an event belongs", hint="yield events")
