@@ -7,6 +7,7 @@ from .domain.event import DomainEvent, upcast
 from .domain.missing_tags import MissingTags
 from .domain.projection import Projection, on
 from .domain.snapshot import SnapshotFailed
+from .domain.untyped import Decision
 from .errors import (
     AppendConditionFailed,
     CorruptLog,
@@ -39,6 +40,7 @@ __all__ = [
     "AsyncEventStore",
     "Command",
     "CorruptLog",
+    "Decision",
     "DomainEvent",
     "Event",
     "EventIdConflict",

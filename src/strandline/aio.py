@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mappin
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from .append import AppendCondition, AppendRequest, AppendResult, RecordedAppend, check_position
-from .domain import decide, explain
+from .domain import decide, explain, untyped
 from .domain.command import Command, Executed, bind
 from .domain.drive import drive_async
 from .domain.explain import Explanation
@@ -30,6 +30,7 @@ from .domain.steps import (
 )
 from .domain.steps import Events as StepEvents
 from .domain.unit import AsyncBoundary
+from .domain.untyped import Decide, DecideOptions, DecideValue
 from .engine import Page, Span, Stats
 from .errors import StoreClosed, StrandlineError
 from .event import SequencedEvent
@@ -110,6 +111,23 @@ class AsyncEventStore:
         """See `EventStore.boundary`: `async with store.boundary(Course("c1")) as b:`."""
         self.store.check_usable()
         return AsyncBoundary(self.take, decide.instances(projections))
+
+    @overload
+    async def decide(  # type: ignore[overload-overlap]  # a generator is an iterable that also returns a value
+        self, boundary: Query | Iterable[str], decide: DecideValue[R], **options: Unpack[DecideOptions]
+    ) -> Executed[R]: ...
+    @overload
+    async def decide(
+        self, boundary: Query | Iterable[str], decide: Decide, **options: Unpack[DecideOptions]
+    ) -> Executed[None]: ...
+    async def decide(
+        self,
+        boundary: Query | Iterable[str],
+        decide: Decide | DecideValue[Any],
+        **options: Unpack[DecideOptions],
+    ) -> Executed[Any]:
+        """See `EventStore.decide`."""
+        return await self.take(untyped.decide(boundary, decide, **options))
 
     async def take(self, steps: Steps[T]) -> T:
         """Take the steps of a decision."""

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar, TypeVarTuple
+from typing import Any, ParamSpec, Self, TypeVar, TypeVarTuple, Unpack, overload
 
 from .append import (
     MAX_DATA_BYTES,
@@ -21,9 +21,9 @@ from .append import (
     check_position,
     check_size,
 )
-from .domain import decide, explain
+from .domain import decide, explain, untyped
 from .domain.cache import DEFAULT_STATES, DecisionCache
-from .domain.command import Command, Executed, bind
+from .domain.command import ATTEMPTS, Command, Executed, bind
 from .domain.drive import drive
 from .domain.explain import Explanation
 from .domain.missing_tags import tell
@@ -40,6 +40,7 @@ from .domain.steps import (
     TellMissingTags,
 )
 from .domain.unit import Boundary
+from .domain.untyped import Decide, DecideOptions, DecideValue, Route, TagWith
 from .engine import Clock, Engine, Page, Span, Stats
 from .engine.open import DEFAULT_LOG, open_engine
 from .engine.sequencer import Sequencer
@@ -188,6 +189,37 @@ class EventStore:
         """
         self.check_usable()
         return Boundary(self.take, decide.instances(projections))
+
+    @overload
+    def decide(  # type: ignore[overload-overlap]  # a generator is an iterable that also returns a value
+        self, boundary: Query | Iterable[str], decide: DecideValue[R], **options: Unpack[DecideOptions]
+    ) -> Executed[R]: ...
+    @overload
+    def decide(
+        self, boundary: Query | Iterable[str], decide: Decide, **options: Unpack[DecideOptions]
+    ) -> Executed[None]: ...
+    def decide(
+        self,
+        boundary: Query | Iterable[str],
+        decide: Decide | DecideValue[Any],
+        *,
+        tag_with: TagWith | None = None,
+        stream: Route | None = None,
+        condition: Query | None = None,
+        attempts: int = ATTEMPTS,
+    ) -> Executed[Any]:
+        """Read the boundary, let the function decide on its events, append; if somebody was faster, again.
+
+        The boundary is a set of tags (events with any of them), the name of a stream, or a query. The function
+        returns or yields events, or returns a `Decision` with a value. `tag_with(event)` gives more tags to each.
+        `stream` is where they go, a name or a function of the sorted tags; left out, it is the stream of the
+        boundary, and for tags `stream_for(tags)`. `condition` is a narrower query than the one that is read.
+        """
+        return self.take(
+            untyped.decide(
+                boundary, decide, tag_with=tag_with, stream=stream, condition=condition, attempts=attempts
+            )
+        )
 
     def take(self, steps: Steps[T]) -> T:
         """Take the steps of a decision."""

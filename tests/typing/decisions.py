@@ -5,7 +5,7 @@ A line with both comments, `type: ignore` and `pyright: ignore`, is wrong: each 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from datetime import datetime
 from typing import assert_type
 from uuid import UUID
@@ -15,6 +15,7 @@ from strandline import (
     AppendResult,
     AsyncEventStore,
     Command,
+    Decision,
     DomainEvent,
     Event,
     EventStore,
@@ -210,3 +211,54 @@ async def strict_tags(url: str) -> None:
     assert_type(connect(url, strict_tags=True), EventStore)
     assert_type(await connect_async(url, strict_tags=True), AsyncEventStore)
     connect(url, strict=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def count_them(events: Sequence[SequencedEvent]) -> Decision[int]:
+    return Decision(len(events), [Event("Counted", {}), CourseDefined(course=CourseId("c1"))])
+
+
+def count_some(events: Sequence[SequencedEvent]) -> Decision[int] | None:
+    return Decision(len(events)) if events else None
+
+
+def yield_them(events: Sequence[SequencedEvent]) -> Generator[Event, None, str]:
+    yield Event("Counted", {})
+    return "done"
+
+
+def just_yield(events: Sequence[SequencedEvent]) -> Iterator[Event | DomainEvent]:
+    yield Event("Counted", {})
+
+
+def from_numbers(numbers: Sequence[int]) -> list[Event]:
+    return []
+
+
+def untyped(store: EventStore) -> None:
+    tags = {"course:c1", CourseId("c2")}
+    assert_type(store.decide(tags, count_them), Executed[int])
+    assert_type(store.decide(tags, count_them).value, int | None)
+    assert_type(store.decide(["course:c1"], count_some), Executed[int])
+    assert_type(store.decide(Query.tag("course:c1"), yield_them), Executed[str])
+    assert_type(store.decide("course-c1", just_yield), Executed[None])
+    assert_type(store.decide(tags, lambda events: [Event("Counted", len(events))]), Executed[None])
+    assert_type(store.decide(tags, lambda events: Decision(events[0].type)), Executed[str])
+    assert_type(Decision(1, [Event("Counted", {})]).value, int)
+    store.decide(tags, lambda _: Event("Counted", {}))
+    store.decide(tags, lambda _: None)
+    store.decide(tags, just_yield, tag_with=lambda event: [event.type, CourseId("c1")], attempts=2)
+    store.decide(tags, just_yield, stream="courses", condition=Query.types("Counted"))
+    store.decide(tags, just_yield, stream=lambda tags: tags[0])
+    store.decide(tags, just_yield, stream=lambda _: None)
+    store.decide(tags, from_numbers)  # type: ignore[arg-type]
+    store.decide(tags, lambda _: ["Counted"])  # type: ignore[arg-type,return-value]
+    store.decide(3, just_yield)  # type: ignore[call-overload]
+    store.decide(tags, just_yield, tag_with=["a"])  # type: ignore[call-overload]
+    store.decide(tags, just_yield, retries=3)  # type: ignore[call-overload]
+    Decision(1).value = 2  # type: ignore[misc]
+
+
+async def untyped_async(store: AsyncEventStore) -> None:
+    assert_type(await store.decide({"course:c1"}, count_them), Executed[int])
+    assert_type(await store.decide("course-c1", just_yield, attempts=1), Executed[None])
+    await store.decide(3, just_yield)  # type: ignore[call-overload]
