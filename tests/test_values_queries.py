@@ -112,6 +112,23 @@ def test_keys_are_sorted_and_say_what_they_are() -> None:
     assert query.keys() == ("stream:s", "subject:u", "tag:a", "tag:x", "type:A", "type:B")
 
 
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        (Query.stream("course:432"), ("stream:course:432",)),
+        (Query.tag("user:123"), ("tag:user:123",)),
+        (Query.subject("user:123"), ("subject:user:123",)),
+        (Query.tag("user:123", "course:432"), ("tag:course:432", "tag:user:123")),
+        (Query.tag("user:123") | Query.tag("user:123", "a"), ("tag:a", "tag:user:123")),
+        (Query.stream("s") & Query.subject("u"), ("stream:s", "subject:u")),
+    ],
+)
+def test_the_keys_of_a_boundary_are_its_stream_its_subject_and_its_tags(
+    query: Query, keys: tuple[str, ...]
+) -> None:
+    assert query.keys() == keys
+
+
 def test_and_distributes_over_or() -> None:
     joined = (Query.tag("a") | Query.tag("b")) & (Query.types("T") | Query.stream("s"))
     expected = Query.of(
