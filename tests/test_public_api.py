@@ -49,6 +49,7 @@ METHODS = {
     "appends",
     "close",
     "count",
+    "decide",
     "exists",
     "head",
     "position_at",
@@ -68,6 +69,7 @@ HEAVY = (
     "starlette",
     "apsw",
     "eventsourcing",
+    "cloudevents",
 )
 
 

@@ -2,6 +2,7 @@
 
 from .aio import AsyncEventStore, connect_async
 from .append import AppendCondition, AppendRequest, AppendResult, RecordedAppend
+from .cloudevent import from_cloudevent, to_cloudevent
 from .domain.command import NOW, Command, Executed, command
 from .domain.event import DomainEvent, upcast
 from .domain.missing_tags import MissingTags
@@ -70,7 +71,9 @@ __all__ = [
     "command",
     "connect",
     "connect_async",
+    "from_cloudevent",
     "on",
+    "to_cloudevent",
     "upcast",
 ]
 __version__ = "0.1.0"
