@@ -14,6 +14,7 @@ from uuid import UUID
 import msgspec
 
 from .errors import InvalidEvent, InvalidInput
+from .foreign import Accessor, TagAccessor, event_fields
 from .names import MAX_TAGS, RESERVED, check_key, check_name, check_own_name, check_tags, key_tag
 
 T = TypeVar("T")
@@ -183,6 +184,25 @@ class Event(_Data):
         fields.pop("recorded_at", None)
         key = fields.pop("key", None)
         return cls(**fields) if key is None else cls(**fields).with_key(key)
+
+    @classmethod
+    def from_foreign(
+        cls,
+        value: Mapping[str, Any] | str | bytes,
+        *,
+        type: Accessor = "type",
+        tags: TagAccessor | None = None,
+        id: Accessor | None = None,
+        subject: Accessor | None = None,
+        stream: Accessor | None = None,
+    ) -> Event:
+        """The event of a JSON object from elsewhere, or of its text; the object is its data.
+
+        `type`, `id`, `subject` and `stream` say where in the object they are: a dot path, `type="meta.kind"`, or a
+        function of the object. `tags={"course": "courseId"}` are prefixes and paths; where nothing is found
+        there is no tag, where a list is found there are several.
+        """
+        return cls(**event_fields(value, type=type, tags=tags or {}, id=id, subject=subject, stream=stream))
 
     def _copy(self, **changes: object) -> Event:
         twin = object.__new__(Event)

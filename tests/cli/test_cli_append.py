@@ -157,3 +157,55 @@ def test_a_lone_word_is_the_type_if_the_environment_names_the_store(cli, monkeyp
     monkeypatch.setenv("STRANDLINE_URL", "new.db")
     assert cli("append", "A").code == 0
     assert only_event().type == "A"
+
+
+ORDER = '{"meta": {"kind": "OrderPlaced", "id": "01890a5d-ac96-774b-bcce-b302099a8057"},  "orderId": "o1"}'
+
+
+def test_any_object_is_an_event_if_its_type_can_be_found(cli):
+    paths = ("--type-from", "meta.kind", "--tag-from", "order=orderId", "--id-from", "meta.id")
+    assert cli("append", "new.db", ORDER, *paths, "--tag", "t", "--metadata", "by=me").code == 0
+    event = only_event()
+    assert (event.type, event.tags, event.id) == ("OrderPlaced", ("order:o1", "t"), UUID(ID))
+    assert (event.data, event.metadata) == (ORDER.encode(), {"by": "me"})
+    assert cli("append", "new.db", ORDER, *paths, "--tag", "t").rows[0]["duplicate"] is True
+    other = "01890a5d-ac96-774b-bcce-b302099a8058"
+    own = ("--id", other, "--stream", "s", "--subject", "u", "--fail-if-tag", "order:o1", "--after", 1)
+    assert cli("append", "new.db", ORDER, *paths, *own).code == 0
+    with strandline.connect("new.db") as store:
+        (event,) = store.read(after=1)
+    assert (event.id, event.stream, event.subject) == (UUID(other), "s", "u")
+
+
+def test_an_object_comes_from_a_pipe_or_a_file_too(process):
+    Path("order.json").write_text(ORDER)
+    assert process("append", "new.db", "--type-from", "meta.kind", stdin=ORDER.encode()).code == 0
+    assert process("append", "new.db", "@order.json", "--type-from", "meta.kind").code == 0
+    assert process("append", ORDER, "--type-from", "meta.kind", STRANDLINE_URL="new.db").code == 0
+    piped = process("append", "--type-from", "orderId", stdin=ORDER.encode(), STRANDLINE_URL="new.db")
+    assert piped.rows[0]["position"] == 4
+    with strandline.connect("new.db") as store:
+        assert [event.type for event in store.read()] == ["OrderPlaced"] * 3 + ["o1"]
+        assert {event.data for event in store.read()} == {ORDER.encode()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((ORDER, "--type-from", "kind"), "no type at 'kind'"),
+        ((ORDER, "--type-from", "meta."), "not a path"),
+        ((ORDER, "--type-from", "orderId", "--id-from", "meta.uuid"), "no id at 'meta.uuid'"),
+        (("[]", "--type-from", "kind"), "not a JSON object"),
+        (("A", ORDER, "--type-from", "meta.kind"), "the type is in DATA"),
+        ((ORDER, "--type-from", "meta.kind", "--tag-from", "orderId"), "PREFIX=PATH"),
+        ((ORDER, "--type-from", "meta.kind", "--tag-from", "a=b", "--tag-from", "a=c"), "each prefix once"),
+        (("A", ORDER, "--tag-from", "order=orderId"), "go with --type-from"),
+        (("A", ORDER, "--id-from", "meta.id"), "go with --type-from"),
+    ],
+)
+def test_an_object_that_is_no_event_is_refused_before_a_store_is_made(cli, arguments, told):
+    done = cli("append", "new.db", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+    assert "\nhint: " in done.err
+    assert not Path("new.db").exists()

@@ -91,3 +91,34 @@ def test_a_missing_file_is_an_error_without_traceback(cli):
     done = cli("append", "new.db", "--ndjson", "nowhere.ndjson")
     assert (done.code, done.err) == (2, "error: No such file or directory: nowhere.ndjson\n")
     assert not Path("new.db").exists()
+
+
+def orders(count):
+    return [{"meta": {"kind": f"Order{n % 2}"}, "orderId": n, "skus": ["a", "b"]} for n in range(count)]
+
+
+def test_lines_may_be_any_objects_if_their_type_can_be_found(cli):
+    paths = ("--type-from", "meta.kind", "--tag-from", "order=orderId", "--tag-from", "sku=skus")
+    done = cli("append", "new.db", "--ndjson", write_lines(*orders(5)), *paths, "--chunk", 2)
+    assert done.rows == [{"lines": 5, "written": 5, "repeated": 0, "refused": 0, "head": 5}]
+    with strandline.connect("new.db", create=False) as store:
+        assert [event.json() for event in store.read()] == orders(5)
+        assert (
+            store.count(strandline.Query.types("Order1") & strandline.Query.tag("order:3", "sku:a", "sku:b"))
+            == 1
+        )
+
+
+def test_lines_with_an_id_of_their_own_may_be_sent_again(cli):
+    lines = write_lines({"kind": "A", "uuid": ID})
+    for repeated in (0, 1):
+        done = cli("append", "new.db", "--ndjson", lines, "--type-from", "kind", "--id-from", "uuid")
+        assert (done.rows[0]["written"], done.rows[0]["repeated"]) == (1 - repeated, repeated)
+
+
+def test_a_line_without_a_type_is_named_with_the_path(cli):
+    lines = [*orders(3), {"meta": {}, "orderId": 3}]
+    done = cli("append", "new.db", "--ndjson", write_lines(*lines), "--type-from", "meta.kind")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: line 4: this object has no type at 'meta.kind'")
+    assert cli("head", "new.db").rows == [{"head": 0}]

@@ -21,7 +21,11 @@ from strandline import (
     RecordedAppend,
     SequencedEvent,
     StrandlineError,
+    TagId,
 )
+
+
+class CourseId(TagId): ...
 
 
 def write(store: EventStore) -> None:
@@ -32,6 +36,11 @@ def write(store: EventStore) -> None:
     Event("Raw", b"bytes", id="01890a5d-ac96-774b-bcce-b302099a8057", stream="s", subject="x")
     Event("A")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Event("A", {}, tags=[1])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    assert_type(Event.from_foreign({"kind": "A"}, type="kind", tags={"course": "id"}), Event)
+    Event.from_foreign(
+        b"{}", type=lambda found: found["kind"], tags={CourseId: "id"}, id=lambda _: UUID(int=1)
+    )
+    Event.from_foreign({}, tags=["course"])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     query = Query.tag("course:c1") & Query.types("CourseDefined") | Query.stream("s")
     assert_type(query, Query)
     condition = AppendCondition.all_of(AppendCondition(query, after=3), AppendCondition(Query.all()))

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -12,6 +12,7 @@ from strandline import AppendCondition, AppendResult, Event, InvalidInput, Query
 from strandline.engine.open import DEFAULT_LOG, without_password
 
 from .event_data import event_data
+from .foreign import IdFrom, Reader, TagFrom, TypeFrom, foreign_reader
 from .ndjson import append_lines
 from .options import URL_VARIABLE, Json, Log, Url, parse_query, store_url
 from .screen import for_people, note, write_json
@@ -22,7 +23,9 @@ EXAMPLE = """\
 strandline append school.db CourseDefined '{"course": "c1", "capacity": 30}' --tag course:c1
 strandline append school.db StudentSubscribed '{"student": "s1"}' --tag course:c1 --tag student:s1 \\
     --fail-if-type StudentSubscribed --fail-if-tag student:s1
-strandline read school.db | strandline append copy.db --ndjson -"""
+strandline read school.db | strandline append copy.db --ndjson -
+echo '{"meta": {"kind": "OrderPlaced"}, "orderId": "o1"}' |
+    strandline append school.db --ndjson - --type-from meta.kind --tag-from order=orderId"""
 
 EventType = Annotated[
     str | None, typer.Argument(metavar="TYPE", help="The type of the event.", show_default=False)
@@ -91,6 +94,9 @@ def run(
     fail_if_tag: FailIfTag = None,
     after: After = None,
     unless_exists: UnlessExists = None,
+    type_from: TypeFrom = None,
+    tag_from: TagFrom = None,
+    id_from: IdFrom = None,
     ndjson: Ndjson = None,
     chunk: Chunk = 1000,
     log: Log = DEFAULT_LOG,
@@ -100,25 +106,25 @@ def run(
 
     Exit code 1 if it was refused. A store that does not exist is created. With --ndjson, write many:
     each line is an event as `read --json` shows it, and an append of its own. Lines with an id are
-    never written twice, so the same file may be sent again.
+    never written twice, so the same file may be sent again. With --type-from there is no TYPE, and DATA
+    or each line is any JSON object, which becomes the data of its event.
     """
+    foreign = foreign_reader(type_from, tag_from, id_from)
     if ndjson is not None:
         _refuse_with_ndjson(
             event_type, data, tags, stream, subject, event_id, metadata, fail_if, fail_if_type
         )
         _refuse_with_ndjson(fail_if_tag, after, unless_exists)
-        append_lines(store_url(url), log, ndjson, chunk, as_json=as_json)
+        append_lines(store_url(url), log, ndjson, chunk, foreign or Event.from_json, as_json=as_json)
         return
-    target, name, text = _arrange(url, event_type, data)
-    event = Event(
-        name,
-        event_data(text, raw=raw),
-        tags=tags or (),
-        id=event_id,
-        metadata=_metadata(metadata or []),
-        stream=stream,
-        subject=subject,
-    )
+    own: dict[str, Any] = {"id": event_id, "stream": stream, "subject": subject}
+    if foreign is None:
+        target, name, text = _arrange(url, event_type, data)
+        event = Event(name, event_data(text, raw=raw), **own)
+    else:
+        target, text = _arrange_foreign(url, event_type, data)
+        event = _read_foreign(foreign, event_data(text, raw=raw), own)
+    event = event.with_tags(*(tags or ())).with_metadata(_metadata(metadata or []))
     condition = _condition(fail_if, fail_if_type, fail_if_tag, after)
     unless = None if unless_exists is None else parse_query(unless_exists, "--unless-exists")
     with strandline.connect(target, log=log) as store:
@@ -135,6 +141,24 @@ def _arrange(url: str | None, name: str | None, data: str | None) -> tuple[str, 
     if name is None:
         raise InvalidInput("an event has a type", hint="run: strandline append URL TYPE '{…}'")
     return store_url(url), name, data
+
+
+def _arrange_foreign(url: str | None, data: str | None, surplus: str | None) -> tuple[str, str | None]:
+    """The same where there is no TYPE."""
+    if surplus is not None:
+        raise InvalidInput(
+            "with --type-from the type is in DATA", hint="run: strandline append URL '{…}' --type-from PATH"
+        )
+    default = os.environ.get(URL_VARIABLE, "")
+    if default and data is None and url is not None and not _names_a_store(url):
+        return default, url
+    return store_url(url), data
+
+
+def _read_foreign(foreign: Reader, data: bytes, own: dict[str, Any]) -> Event:
+    """The event of an object; what an option says about it goes before what a path says."""
+    given = {name: value for name, value in own.items() if value is not None}
+    return foreign(data, **{name: lambda _, value=value: value for name, value in given.items()})
 
 
 def _names_a_store(word: str) -> bool:

@@ -26,6 +26,7 @@ from strandline import (
 from strandline.append import check_size
 
 from .failure import REFUSED, report
+from .foreign import Reader
 from .progress import Step, progress
 from .screen import facts, for_people, write_json
 
@@ -42,8 +43,8 @@ class Imported(msgspec.Struct):
     head: int = 0
 
 
-def append_lines(url: str, log: str, source: str, chunk: int, *, as_json: bool) -> None:
-    """Append the events of a file; exits with 1 if a line was refused."""
+def append_lines(url: str, log: str, source: str, chunk: int, read: Reader, *, as_json: bool) -> None:
+    """Append the events that `read` makes of the lines of a file; exits with 1 if a line was refused."""
     done = Imported()
     with (
         _opened(source) as file,
@@ -51,7 +52,7 @@ def append_lines(url: str, log: str, source: str, chunk: int, *, as_json: bool) 
         progress("appending") as step,
     ):
         try:
-            for failure in _append_chunks(store, file, chunk, done, step):
+            for failure in _append_chunks(store, file, chunk, read, done, step):
                 report(failure, as_json=as_json)
         except StrandlineError as error:
             error.args = (f"{error}; {done.written:,} events were written before it",)
@@ -72,12 +73,12 @@ def _opened(source: str) -> Iterator[BinaryIO]:
 
 
 def _append_chunks(
-    store: EventStore, file: BinaryIO, chunk: int, done: Imported, step: Step
+    store: EventStore, file: BinaryIO, chunk: int, read: Reader, done: Imported, step: Step
 ) -> Iterator[EventIdConflict]:
     size, consumed = _size(file), 0
     lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
     while listed := list(islice(lines, chunk)):
-        requests = [AppendRequest(_event(store, *line)) for line in listed]
+        requests = [AppendRequest(_event(store, read, *line)) for line in listed]
         outcomes = store.append_many(requests)
         for (number, _), outcome in zip(listed, outcomes, strict=True):
             yield from _count(done, number, outcome)
@@ -92,9 +93,9 @@ def _size(file: BinaryIO) -> int:
         return 0
 
 
-def _event(store: EventStore, number: int, line: bytes) -> Event:
+def _event(store: EventStore, read: Reader, number: int, line: bytes) -> Event:
     try:
-        event = Event.from_json(line)
+        event = read(line)
         check_size((event,), store.max_data_bytes)
     except (TypeError, ValueError) as error:
         raise InvalidEvent(f"line {number:,}: {error}", hint=getattr(error, "hint", "")) from error
