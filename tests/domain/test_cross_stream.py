@@ -17,8 +17,7 @@ from strandline import (
     Query,
     SequencedEvent,
 )
-from strandline.partition import stream_for
-from strandline.testing import violations
+from strandline.testing import interfering, violations
 
 Write = Callable[[EventStore], Any]
 
@@ -34,18 +33,9 @@ def joined(*tags: str) -> Event:
     return Event("Joined", {}, tags=tags)
 
 
-def rivalled(
-    store: EventStore, *writes: Write, then: Sequence[str] = ()
-) -> Callable[[Any], Decision[list[int]]]:
-    """Decides on one event; each time it is asked another write comes first, while there are some."""
-    waiting = list(writes)
-
-    def decide(events: Sequence[SequencedEvent]) -> Decision[list[int]]:
-        if waiting:
-            waiting.pop(0)(store)
-        return Decision([event.position for event in events], [joined(*then)])
-
-    return decide
+def deciding(*tags: str) -> Callable[[Sequence[SequencedEvent]], Decision[list[int]]]:
+    """Decides on one event with these tags; the value is what it has seen."""
+    return lambda events: Decision([event.position for event in events], [joined(*tags)])
 
 
 def test_two_streams_are_read_and_one_is_written_if_neither_moved(store: EventStore) -> None:
@@ -68,26 +58,19 @@ def test_two_streams_are_read_and_one_is_written_if_neither_moved(store: EventSt
 
 
 def test_a_decision_on_two_streams_is_made_again_if_either_moves(store: EventStore) -> None:
-    both = Query.stream("student:123") | Query.stream("course:432")
-    rivals = [
-        lambda store: store.append(joined(), stream="student:123"),
-        lambda store: store.append(joined(), stream="course:432"),
-        lambda store: store.append(joined(), stream="course:433"),
-    ]
-    executed = store.decide(both, rivalled(store, *rivals), stream="course:432")
+    student, course = "student:123", "course:432"
+    rivals = [Event("Renamed", {}, stream=name) for name in (student, course, "course:433")]
+    with interfering(store, *rivals):
+        executed = store.decide(Query.stream(student) | Query.stream(course), deciding(), stream=course)
     assert (executed.attempts, executed.value, executed.position) == (3, [1, 2], 4)
-    assert [event.position for event in store.read(Query.stream("course:432"))] == [2, 4]
+    assert [event.position for event in store.read(Query.stream(course))] == [2, 4]
 
 
 def test_decisions_that_share_a_tag_meet_although_they_write_to_different_streams(store: EventStore) -> None:
     """S0-37: W1 {user:123, course:432} and W2 {user:123, course:999} go to different partitions."""
     first, second = ["user:123", "course:432"], ["user:123", "course:999"]
-    assert (stream_for(first), stream_for(second)) == ("dcb:partition:12", "dcb:partition:33")
-
-    def faster(store: EventStore) -> None:
-        assert store.decide(second, rivalled(store, then=second)).attempts == 1
-
-    executed = store.decide(first, rivalled(store, faster, then=first))
+    with interfering(store, lambda: store.decide(second, deciding(*second))):
+        executed = store.decide(first, deciding(*first))
     assert (executed.attempts, executed.value) == (2, [1])
     assert [event.stream for event in store.read()] == ["dcb:partition:33", "dcb:partition:12"]
 
@@ -98,40 +81,35 @@ def test_decisions_that_share_a_tag_meet_although_they_write_to_different_stream
         lambda store: store.append(joined("user:123"), AppendCondition(Query.tag("course:1"))),
         lambda store: store.append(joined("user:123")),
         lambda store: store.append(joined("user:123"), stream="elsewhere"),
-        lambda store: store.decide("elsewhere", lambda _: [joined("user:123")]),
-        lambda store: store.decide({"course:1"}, lambda _: [joined()], tag_with=lambda _: ["user:123"]),
+        lambda store: store.decide("elsewhere", deciding("user:123")),
+        lambda store: store.decide({"course:1"}, deciding("course:1"), tag_with=lambda _: ["user:123"]),
         lambda store: store.retag(Query.types("Other"), add=["user:123"]),
     ],
-    ids=["other condition", "no condition", "stream", "decided in a stream", "tagged later", "retag"],
+    ids=["other condition", "no condition", "stream", "decided in a stream", "tagged by a function", "retag"],
 )
 def test_o1_whoever_writes_an_event_of_the_boundary_is_noticed(store: EventStore, write: Write) -> None:
     store.append(Event("Other", {}))
-    executed = store.decide({"user:123"}, rivalled(store, write))
+    with interfering(store, lambda: write(store)):
+        executed = store.decide({"user:123"}, deciding("user:123"))
     assert executed.attempts == 2
     assert len(executed.value or []) == 1
 
 
 def test_o4_a_decision_stops_nobody_who_does_not_see_its_events(store: EventStore) -> None:
     store.append(joined("user:123"))
-
-    def only_course(store: EventStore) -> None:
-        store.decide({"user:123", "course:432"}, lambda _: [joined("course:432")])
-
-    executed = store.decide({"user:123"}, rivalled(store, only_course, then=["user:123"]), attempts=1)
+    with interfering(store, lambda: store.decide({"user:123", "course:432"}, deciding("course:432"))):
+        executed = store.decide({"user:123"}, deciding("user:123"), attempts=1)
     assert executed.value == [1]
-    assert store.decide({"user:123"}, rivalled(store), attempts=1).value == [1, 3]
+    assert store.decide({"user:123"}, deciding("user:123"), attempts=1).value == [1, 3]
 
 
 def test_o5_all_of_two_tags_is_not_spoiled_by_one_of_them(store: EventStore) -> None:
     store.append(joined("user:1", "course:1"))
     both = Query.tag("user:1", "course:1")
-
-    def apart(store: EventStore) -> None:
-        store.append([joined("user:1", "course:2"), joined("user:2", "course:1")])
-
-    assert store.decide(both, rivalled(store, apart), attempts=1).value == [1]
-    together = rivalled(store, lambda store: store.append(joined("user:1", "course:1")))
-    assert store.decide(both, together).attempts == 2
+    with interfering(store, [joined("user:1", "course:2"), joined("user:2", "course:1")]):
+        assert store.decide(both, deciding("user:1"), attempts=1).value == [1]
+    with interfering(store, joined("user:1", "course:1")):
+        assert store.decide(both, deciding("user:1")).attempts == 2
 
 
 def test_o7_reads_at_different_heads_keep_their_own_after(store: EventStore) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -19,12 +20,13 @@ from strandline import (
     InvalidEvent,
     InvalidInput,
     InvalidQuery,
+    MissingTags,
     Query,
     QueryItem,
     SequencedEvent,
 )
 from strandline.partition import stream_for
-from strandline.testing import violations
+from strandline.testing import interfering, violations
 
 Events = Sequence[SequencedEvent]
 
@@ -49,18 +51,6 @@ def asked(store: EventStore) -> Query:
     *_, append = store.appends()
     assert append.condition is not None
     return append.condition.fail_if_events_match
-
-
-def after_rivals(*rivals: Callable[[], Any], then: Event) -> Callable[[Events], list[Event]]:
-    """Decides on `then`, but each time a rival is faster, while there are some."""
-    waiting = list(rivals)
-
-    def decide(_: Events) -> list[Event]:
-        if waiting:
-            waiting.pop(0)()
-        return [Event(then.type, then.data, tags=then.tags)]
-
-    return decide
 
 
 def test_a_set_of_tags_reads_the_events_with_any_of_them(store: EventStore) -> None:
@@ -89,31 +79,44 @@ def test_a_set_of_tags_reads_the_events_with_any_of_them(store: EventStore) -> N
 )
 def test_the_order_and_the_kind_of_the_tags_do_not_matter(tags: Any) -> None:
     with Place("memory:").connect() as store:
-        store.decide(tags, lambda _: [joined()])
+        store.decide(tags, lambda _: [joined("course:1")])
         assert [item.tags for item in asked(store).items] == [("course:1",), ("student:1",)]
         assert last(store).stream == stream_for(["course:1", "student:1"])
 
 
 def test_a_lone_tag_id_is_a_tag_and_no_stream(store: EventStore) -> None:
-    store.decide(CourseId("1"), lambda _: [joined()])
+    store.decide(CourseId("1"), lambda _: [joined("course:1")])
     assert asked(store) == Query.tag("course:1")
     assert last(store).stream == stream_for(["course:1"])
 
 
 def test_the_tags_of_the_boundary_are_not_copied_to_the_events(store: EventStore) -> None:
-    store.decide({"user:1", "course:1"}, lambda _: [joined("course:1"), joined()])
-    assert [event.tags for event in store.read()] == [("course:1",), ()]
+    store.decide({"user:1", "course:1"}, lambda _: [joined("course:1", "seat:1"), joined("user:1")])
+    assert [event.tags for event in store.read()] == [("course:1", "seat:1"), ("user:1",)]
+
+
+def test_an_event_that_the_same_decision_would_not_find_is_told(place: Place) -> None:
+    with place.connect() as store:
+        with pytest.warns(MissingTags, match=r"Joined carries none of the tags .*\(user:1\)"):
+            assert store.decide({"user:1"}, lambda _: [joined("course:1")]).count == 1
+        store.decide({"user:1"}, lambda _: [joined()], tag_with=lambda _: ["user:1"])
+        store.decide("game-1", lambda _: [joined()])
+        store.decide(Query.types("Joined"), lambda _: [joined()])
+    with Place("memory:").connect(strict_tags=True) as strict:
+        with pytest.raises(InvalidEvent, match="carries none of the tags"):
+            strict.decide({"user:1"}, lambda _: [joined("course:1")])
+        assert strict.head() == 0
 
 
 def test_tag_with_adds_to_the_own_tags_of_each_event(store: EventStore) -> None:
     def generate(event: Event) -> list[str]:
-        return [CourseId("9"), f"kind:{event.type}"] if event.type == "Joined" else []
+        return [CourseId("1"), f"kind:{event.type}"] if event.type == "Joined" else []
 
-    events = [joined("own"), Event("Left", {}, tags=["own"]), CourseDefined(course=CourseId("1"), capacity=3)]
-    store.decide({"user:1"}, lambda _: events, tag_with=generate)
+    own = joined("own"), Event("Left", {}, tags=["course:1"]), CourseDefined(course=CourseId("1"), capacity=3)
+    store.decide({"course:1"}, lambda _: own, tag_with=generate)
     assert [event.tags for event in store.read()] == [
-        ("course:9", "kind:Joined", "own"),
-        ("own",),
+        ("course:1", "kind:Joined", "own"),
+        ("course:1",),
         ("course:1",),
     ]
 
@@ -130,7 +133,8 @@ def test_the_name_of_a_stream_reads_and_writes_that_stream(store: EventStore) ->
 def test_a_query_is_taken_as_it_is(store: EventStore) -> None:
     query = Query.of(QueryItem(types=["Joined"], tags=["user:1", "course:1"]))
     store.append([joined("user:1", "course:1"), joined("user:1")])
-    store.decide(query, lambda events: [Event("Counted", [event.position for event in events])])
+    counted = functools.partial(Event, "Counted", tags=["user:1"])
+    store.decide(query, lambda events: [counted([event.position for event in events])])
     assert (asked(store), last(store).json(), last(store).stream) == (query, [1], None)
 
 
@@ -151,7 +155,7 @@ def test_a_query_is_taken_as_it_is(store: EventStore) -> None:
 def test_events_go_to_the_stream_of_the_decision(
     store: EventStore, boundary: Any, stream: Any, expected: str | None
 ) -> None:
-    store.decide(boundary, lambda _: [joined(), joined(stream="own")], stream=stream)
+    store.decide(boundary, lambda _: [joined("a"), joined("b", stream="own")], stream=stream)
     assert [event.stream for event in store.read()] == [expected, "own"]
 
 
@@ -169,7 +173,7 @@ def returns_value(events: Events) -> Generator[Event, None, int]:
         (returns_value, 0, 1),
         (lambda _: [joined("a")], None, 1),
         (lambda _: joined("a"), None, 1),
-        (lambda _: CourseDefined(course=CourseId("c1"), capacity=1), None, 1),
+        (lambda _: CourseDefined(course=CourseId("a"), capacity=1), None, 1),
         (lambda _: iter(()), None, 0),
         (lambda _: [], None, 0),
         (lambda _: None, None, 0),
@@ -178,7 +182,7 @@ def returns_value(events: Events) -> Generator[Event, None, int]:
 def test_a_decision_gives_events_and_may_give_a_value(
     store: EventStore, decide: Any, value: object, count: int
 ) -> None:
-    executed = store.decide({"a"}, decide)
+    executed = store.decide({"a", "course:a"}, decide)
     assert (executed.value, executed.count, store.head()) == (value, count, count)
 
 
@@ -191,24 +195,22 @@ def test_a_decision_for_nothing_writes_nothing_and_says_what_it_saw(store: Event
 
 def test_a_conflict_is_decided_again_on_what_is_new(store: EventStore) -> None:
     seen: list[int] = []
-    rivals = [joined("course:1"), joined("user:1")]
 
     def decide(events: Events) -> Decision[int]:
         seen.append(len(events))
-        if rivals:
-            store.append(rivals.pop())
         return Decision(len(events), [joined("course:1")])
 
-    executed = store.decide({"user:1", "course:1"}, decide)
+    with interfering(store, joined("course:1"), joined("user:1"), joined("user:2")):
+        executed = store.decide({"user:1", "course:1"}, decide)
     assert seen == [0, 1, 2]
-    assert (executed.value, executed.attempts, executed.position) == (2, 3, 3)
+    assert (executed.value, executed.attempts, executed.position) == (2, 3, 4)
     assert violations(store) == []
 
 
 def test_attempts_are_bounded_and_the_last_error_tells(store: EventStore) -> None:
-    rivals = [lambda: store.append(joined("a"))] * 5
-    with pytest.raises(AppendConditionFailed) as caught:
-        store.decide({"a"}, after_rivals(*rivals, then=joined("a")), attempts=3)
+    rivals = [joined("a") for _ in range(5)]
+    with interfering(store, *rivals), pytest.raises(AppendConditionFailed) as caught:
+        store.decide({"a"}, lambda _: [joined("a")], attempts=3)
     assert (caught.value.attempts, caught.value.conflict.position) == (3, 3)
 
 
@@ -227,11 +229,11 @@ def test_an_error_of_the_function_writes_nothing_and_is_not_retried(store: Event
 
 def test_the_condition_may_be_narrower_than_what_is_read(store: EventStore) -> None:
     leave = Query.of(QueryItem(types=["Left"], tags=["a"]))
-    harmless = [lambda: store.append(joined("a"))]
-    executed = store.decide({"a"}, after_rivals(*harmless, then=joined("a")), condition=leave)
-    assert (executed.attempts, asked(store)) == (1, leave)
-    harmful = [lambda: store.append(Event("Left", {}, tags=["a"]))]
-    assert store.decide({"a"}, after_rivals(*harmful, then=joined("a")), condition=leave).attempts == 2
+    with interfering(store, joined("a")):
+        assert store.decide({"a"}, lambda _: [joined("a")], condition=leave).attempts == 1
+    assert asked(store) == leave
+    with interfering(store, Event("Left", {}, tags=["a"])):
+        assert store.decide({"a"}, lambda _: [joined("a")], condition=leave).attempts == 2
 
 
 @pytest.mark.parametrize(

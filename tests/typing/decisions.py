@@ -250,15 +250,15 @@ def untyped(store: EventStore) -> None:
     store.decide(tags, just_yield, stream="courses", condition=Query.types("Counted"))
     store.decide(tags, just_yield, stream=lambda tags: tags[0])
     store.decide(tags, just_yield, stream=lambda _: None)
-    store.decide(tags, from_numbers)  # type: ignore[arg-type]
-    store.decide(tags, lambda _: ["Counted"])  # type: ignore[arg-type,return-value]
-    store.decide(3, just_yield)  # type: ignore[call-overload]
-    store.decide(tags, just_yield, tag_with=["a"])  # type: ignore[call-overload]
-    store.decide(tags, just_yield, retries=3)  # type: ignore[call-overload]
-    Decision(1).value = 2  # type: ignore[misc]
+    store.decide(tags, from_numbers)  # type: ignore[arg-type]  # pyright: ignore
+    store.decide(tags, lambda _: ["Counted"])  # type: ignore[arg-type,return-value]  # pyright: ignore
+    store.decide(3, just_yield)  # type: ignore[call-overload]  # pyright: ignore
+    store.decide(tags, just_yield, tag_with=["a"])  # type: ignore[call-overload]  # pyright: ignore
+    store.decide(tags, just_yield, retries=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    Decision(1).value = 2  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 async def untyped_async(store: AsyncEventStore) -> None:
     assert_type(await store.decide({"course:c1"}, count_them), Executed[int])
     assert_type(await store.decide("course-c1", just_yield, attempts=1), Executed[None])
-    await store.decide(3, just_yield)  # type: ignore[call-overload]
+    await store.decide(3, just_yield)  # type: ignore[call-overload]  # pyright: ignore

@@ -14,6 +14,7 @@ from ..names import check_name, check_tags
 from ..partition import stream_for
 from ..query import Query, QueryItem
 from ..tag_id import TagId
+from . import missing_tags
 from .command import ATTEMPTS, Executed, check_attempts, collected
 from .event import DomainEvent
 from .retry import Decided, until_accepted
@@ -79,6 +80,7 @@ def decide(
         if not decided:
             return Decided.nothing(value, found.head)
         events = [_addressed(event, tag_with, destination) for event in decided]
+        yield from missing_tags.check_tags(scope.query.items, events)
         request = AppendRequest(events, AppendCondition(guarded, found.head))
         return Decided(request, value, AppendResult(0, 0, 0))
 
