@@ -11,14 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from strandline import errors
+from strandline import EventStore, errors
 from strandline.testing.postgres import PostgresServer
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
+INDEX = ROOT / "docs/README.md"
+STORY = ROOT / "docs/tutorial.md"  # its blocks belong together: test_tutorial.py runs them
 BLOCKS = [
     pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
     for page in PAGES
+    if page != STORY
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL), 1)
 ]
 
@@ -83,10 +86,27 @@ def test_the_commands_for_postgresql_run_and_say_what_the_page_says(
     assert {line for line in lines if not line.startswith("$ ")} <= set(ran.stdout.splitlines())
 
 
+def links(page: Path) -> list[Path]:
+    """Where the links of a page lead, those to other sites left out."""
+    found = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text())
+    return [(page.parent / link).resolve() for link in found]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_links_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text())
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    assert [link for link in links(page) if not link.exists()] == []
+
+
+def test_the_index_has_every_page() -> None:
+    assert INDEX in links(ROOT / "README.md")
+    missing = {*ROOT.glob("docs/**/*.md")} - {INDEX, *links(INDEX)}
+    assert not missing, f"docs/README.md does not link to {sorted(map(str, missing))}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_method_of_a_store_that_a_page_calls_exists(page: Path) -> None:
+    called = set(re.findall(r"\bstore\.([a-z]\w*)\(", page.read_text()))
+    assert {name for name in called if not hasattr(EventStore, name)} == set()
 
 
 def test_the_table_of_errors_is_the_one_in_the_code() -> None:
@@ -97,6 +117,12 @@ def test_the_table_of_errors_is_the_one_in_the_code() -> None:
     )
     classes = [getattr(errors, name) for name in errors.__all__ if name != "StrandlineError"]
     assert rows == [(c.__name__, c.code, c.retry, str(c.status), str(c.exit_code)) for c in classes]
+
+
+def test_the_explanation_names_the_test_of_every_hazard_and_no_other() -> None:
+    tests = "".join(path.read_text() for path in ROOT.glob("tests/test_hazards*.py"))
+    page = (ROOT / "docs/explanation.md").read_text()
+    assert set(re.findall(r"`(test_\w+)`", page)) == set(re.findall(r"^def (test_\w+)", tests, re.MULTILINE))
 
 
 def test_every_file_that_the_guarantees_name_exists() -> None:
