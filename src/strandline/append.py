@@ -59,7 +59,9 @@ class AppendCondition(FrozenValue):
     def all_of(cls, *conditions: AppendCondition) -> AppendCondition:
         """The condition that holds if all of these hold."""
         parts = [part for condition in conditions for part in _condition(condition).parts]
-        unique = tuple(dict.fromkeys(parts))
+        # Parts with different positions differ; comparing their queries takes longer than most decisions should.
+        is_unique = len({part.after for part in parts}) == len(parts)
+        unique = tuple(parts) if is_unique else tuple(dict.fromkeys(parts))
         if not unique:
             raise InvalidInput("all_of needs a condition", hint="leave the condition out to append always")
         if len(unique) == 1:

@@ -110,9 +110,9 @@ def test_a_price_that_ends_meanwhile_is_not_taken(shop: EventStore, clock: Manua
     assert ordered(shop) == [("tea", 450)]
 
 
-def test_prices_change_while_many_order(shop: EventStore) -> None:
+def test_prices_change_while_many_order(shop: EventStore, clock: ManualClock) -> None:
     def buy(number: int) -> int:
-        (shown,) = sorted(shop.project(Product("tea")).valid_prices(shop.clock()))[-1:]
+        (shown,) = sorted(shop.project(Product("tea")).valid_prices(clock()))[-1:]
         return shop.execute(place_order, OrderId(f"o{number}"), [Product("tea")], [shown]).count
 
     calls = [partial(buy, number) for number in range(8)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from ..append import AppendCondition
 from ..errors import InvalidQuery
@@ -12,12 +13,20 @@ from ..names import RETAGGED
 from ..query import Query, QueryItem
 from ..retag import changes_of
 from .clashes import refuse_clashes
-from .event import DomainEvent
+from .event import DomainEvent, reader
 from .event_shape import event_shape
 from .projection import Projection
 from .shape import shape_of
 
-Route = tuple["Member", Callable[..., None], bool, type[DomainEvent], tuple[str, ...]]
+Name = tuple[Any, ...]
+Route = tuple[
+    "Member",
+    Callable[..., None],
+    bool,
+    type[DomainEvent],
+    Callable[[SequencedEvent], DomainEvent],
+    tuple[str, ...],
+]
 
 # States whose heads are no further apart than this are brought up to date by one read.
 NEAR = 1_000
@@ -26,40 +35,29 @@ NEAR = 1_000
 class Member:
     """A projection in a boundary: its state, and the head of the read that it is the state of."""
 
-    __slots__ = ("head", "is_kept", "is_own", "item", "state", "unsaved")
+    __slots__ = ("head", "is_kept", "is_own", "item", "name", "shape", "state", "unsaved")
 
-    def __init__(
-        self,
-        state: Projection,
-        head: int = 0,
-        *,
-        is_own: bool = False,
-        is_kept: bool = False,
-        unsaved: int = 0,
-    ) -> None:
+    def __init__(self, state: Projection, head: int = 0, *, is_own: bool = False) -> None:
         self.state = state
-        self.item = state.item()
+        self.name = name_of(state)
+        self.shape = shape_of(type(state))
+        self.item = self.shape.item(self.name[1:])
         self.head = head
         self.is_own = is_own  # nobody is known to have written to it since our own append
-        self.is_kept = is_kept  # somebody else has the state too: it must not change
-        self.unsaved = unsaved  # how many events were folded since the last snapshot
+        self.is_kept = False  # somebody else has the state too: it must not change
+        self.unsaved = 0  # how many events were folded since the last snapshot
 
     def twin(self) -> Member:
         """The same, for somebody who goes on from it."""
         twin = object.__new__(Member)
-        twin.state, twin.item, twin.head = self.state, self.item, self.head
-        twin.is_own, twin.is_kept, twin.unsaved = self.is_own, True, self.unsaved
+        twin.state, twin.name, twin.shape, twin.item = self.state, self.name, self.shape, self.item
+        twin.head, twin.is_own, twin.is_kept, twin.unsaved = self.head, self.is_own, True, self.unsaved
         return twin
-
-    @property
-    def is_guarded_whole(self) -> bool:
-        """Whether all its events spoil a decision, so that an accepted append proves that there were no others."""
-        return shape_of(type(self.state)).is_guarded_whole
 
     @property
     def guard_item(self) -> QueryItem | None:
         """The events that spoil a decision made with it."""
-        return self.item if self.is_guarded_whole else self.state.guard_item()
+        return self.item if self.shape.is_guarded_whole else self.state.guard_item()
 
     def start_again(self) -> None:
         """Forget the state."""
@@ -83,13 +81,18 @@ class Member:
         """
         return self.head > head or any(
             event.type == RETAGGED
-            and event.position > self.head > 0
+            and event.position > self.head
             and any(
                 not {*change.removed, *change.added}.isdisjoint(self.item.tags)
                 for change in changes_of(event)
             )
             for event in events
         )
+
+
+def name_of(projection: Projection) -> Name:
+    """What tells a projection from all others: its class and its key."""
+    return type(projection), *projection.key()
 
 
 class BoundaryOf:
@@ -102,7 +105,7 @@ class BoundaryOf:
                 hint="give the command a projection parameter, or use store.append",
             )
         self.members = members
-        refuse_clashes_of("a boundary", tuple(dict.fromkeys(type(member.state) for member in members)))
+        refuse_clashes_of("a boundary", tuple([member.name[0] for member in members]))
 
     @classmethod
     def fresh(cls, projections: Iterable[Projection]) -> BoundaryOf:
@@ -154,11 +157,11 @@ def fold(members: Sequence[Member], events: Sequence[SequencedEvent]) -> None:
         # An event that only one of them can have asked for need not be looked at.
         tags = f"\n{event.raw_tags}\n" if len(going) > 1 else None
         decoded: DomainEvent | None = None
-        for member, handle, takes_recorded, cls, lines in going:
+        for member, handle, takes_recorded, cls, read, lines in going:
             if event.position <= member.head or (tags and not _has_all(tags, lines)):
                 continue
             if decoded.__class__ is not cls:
-                decoded = cls.from_event(event)
+                decoded = read(event)
             if takes_recorded:
                 handle(decoded, event)
             else:
@@ -175,17 +178,19 @@ def _has_all(tags: str, lines: tuple[str, ...]) -> bool:
 
 def advanced(member: Member, events: Sequence[Event], head: int) -> Member | None:
     """The member after an own append of these events up to `head`; None if that takes a look at the log."""
-    handlers = shape_of(type(member.state)).handlers
-    mine = [event for event in events if member.item.matches(event)]
+    handlers, tags = member.shape.handlers, member.item.tags
+    mine = [event for event in events if event.type in handlers and all(tag in event.tags for tag in tags)]
     if any(handlers[event.type][0].takes_recorded for event in mine):
         return None
-    state = member.state
+    after = member.twin()
+    after.head, after.is_own, after.unsaved = head, True, member.unsaved + len(mine)
     if mine:
-        state, mine = (state.fresh(), mine[-1:]) if state.last_only else (state.copy(), mine)
-        for event in mine:
+        state = member.state
+        after.state = state = state.fresh() if state.last_only else state.copy()
+        for event in mine[-1:] if state.last_only else mine:
             handler, cls = handlers[event.type]
             getattr(state, handler.name)(cls.from_event(event))
-    return Member(state, head, is_own=True, is_kept=True, unsaved=member.unsaved + len(mine))
+    return after
 
 
 def _routes(members: Sequence[Member]) -> dict[str, list[Route]]:
@@ -194,9 +199,10 @@ def _routes(members: Sequence[Member]) -> dict[str, list[Route]]:
     for member in members:
         state = member.changing_state()
         lines = tuple(f"\n{tag}\n" for tag in member.item.tags)
-        for name, (handler, cls) in shape_of(type(state)).handlers.items():
+        for name, (handler, cls) in member.shape.handlers.items():
             method = getattr(state, handler.name)
-            routes.setdefault(name, []).append((member, method, handler.takes_recorded, cls, lines))
+            route = (member, method, handler.takes_recorded, cls, reader(cls), lines)
+            routes.setdefault(name, []).append(route)
     return routes
 
 

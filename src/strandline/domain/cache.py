@@ -9,18 +9,15 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
 
 from ..event import Event, SequencedEvent
 from ..query import Query
 from . import snapshot
-from .boundary import Member, advanced, fold, near, query_of
+from .boundary import Member, Name, advanced, fold, name_of, near, query_of
 from .projection import Projection
 from .steps import Events, ReadEvents, Steps
 
 DEFAULT_STATES = 10_000
-
-Key = tuple[Any, ...]
 
 
 class DecisionCache:
@@ -28,22 +25,22 @@ class DecisionCache:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._kept: OrderedDict[Key, Member] = OrderedDict()
+        self._kept: OrderedDict[Name, Member] = OrderedDict()
         self._lock = threading.Lock()
 
     def member(self, projection: Projection) -> Member:
         """Where to start from: a state that is kept, or nothing folded yet."""
-        key = _key(projection)
+        name = name_of(projection)
         with self._lock:
-            kept = self._kept.get(key)
+            kept = self._kept.get(name)
             if kept is not None:
-                self._kept.move_to_end(key)
+                self._kept.move_to_end(name)
         return Member(projection.fresh()) if kept is None else kept.twin()
 
     def advance(self, members: Sequence[Member], events: Sequence[Event], head: int) -> Steps[None]:
         """Keep the states as they are after our own append: its condition proves that nothing else changed them."""
         for member in members if self._size else ():
-            if not member.is_guarded_whole:
+            if not member.shape.is_guarded_whole:
                 continue
             try:
                 after = advanced(member, events, head)
@@ -62,18 +59,17 @@ class DecisionCache:
     def forget(self, member: Member) -> None:
         """Begin with the first event the next time."""
         with self._lock:
-            self._kept.pop(_key(member.state), None)
+            self._kept.pop(member.name, None)
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def _keep(self, member: Member) -> None:
-        key = _key(member.state)
         with self._lock:
-            kept = self._kept.get(key)
+            kept = self._kept.get(member.name)
             if kept is None or kept.head < member.head:
-                self._kept[key] = member.twin()
-                self._kept.move_to_end(key)
+                self._kept[member.name] = member.twin()
+                self._kept.move_to_end(member.name)
             if len(self._kept) > self._size:
                 self._kept.popitem(last=False)
 
@@ -82,15 +78,16 @@ class DecisionCache:
             copied = member.state.copy()
         except Exception:  # noqa: BLE001  (a state that cannot be copied, for whatever reason, is used once)
             return member.state
-        if not member.is_kept:
+        if not member.is_own:
             member.is_kept = True
             self._keep(member)
         return copied
 
 
-def catch_up(members: Sequence[Member], cache: DecisionCache) -> Steps[list[SequencedEvent]]:
-    """Bring the states to the present, all to the same head; returns the events that were read, in order."""
-    seen: dict[int, SequencedEvent] = {}
+def catch_up(
+    members: Sequence[Member], cache: DecisionCache, seen: list[SequencedEvent] | None = None
+) -> Steps[None]:
+    """Bring the states to the present, all to the same head; `seen` is given the events that were read."""
     head: int | None = None
     waiting = [member for member in members if not member.state.last_only]
     for member in waiting:
@@ -98,11 +95,9 @@ def catch_up(members: Sequence[Member], cache: DecisionCache) -> Steps[list[Sequ
             yield from snapshot.begin(member)
     while waiting:
         group, waiting = near(waiting)
-        after = min(member.head for member in group)
-        found: Events = yield ReadEvents(query_of(group), after, head)
+        found = yield from _read(ReadEvents(query_of(group), min(each.head for each in group), head), seen)
         head = found.head if head is None else head
-        seen.update((event.position, event) for event in found.events)
-        misled = [member for member in group if member.is_misled_by(found.events, head)]
+        misled = [member for member in group if member.head and member.is_misled_by(found.events, head)]
         fold(group, found.events)
         for member in group:
             member.head = head
@@ -112,16 +107,16 @@ def catch_up(members: Sequence[Member], cache: DecisionCache) -> Steps[list[Sequ
         waiting += misled
     for member in members:
         if member.state.last_only:
+            newest = ReadEvents(Query.of(member.item), until=head, newest_only=True)
+            found = yield from _read(newest, seen)
             member.start_again()
-            newest: Events = yield ReadEvents(Query.of(member.item), until=head, newest_only=True)
-            head = newest.head if head is None else head
-            seen.update((event.position, event) for event in newest.events)
-            fold([member], newest.events)
-            member.head = head
-    for member in members:
+            fold([member], found.events)
+            head = member.head = found.head if head is None else head
         yield from snapshot.save(member)
-    return [seen[position] for position in sorted(seen)]
 
 
-def _key(projection: Projection) -> Key:
-    return type(projection), *projection.key()
+def _read(step: ReadEvents, seen: list[SequencedEvent] | None) -> Steps[Events]:
+    found: Events = yield step
+    if seen is not None:
+        seen += found.events
+    return found

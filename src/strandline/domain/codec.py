@@ -8,7 +8,6 @@ import msgspec
 
 from ..errors import InvalidEvent
 from ..event import refuse_nan
-from ..tag_id import TagId
 
 JSON_TYPES = (
     "give the field a type that has a JSON form: text, numbers, lists, dates, dataclasses, msgspec.Struct"
@@ -22,11 +21,13 @@ def _encode_other(value: Any) -> Any:
 
 
 def _decode_other(kind: type[Any], value: Any) -> Any:
-    if kind is object:
-        return value
-    if value.__class__ is str and value and issubclass(kind, TagId):
-        return str.__new__(kind, value)  # what its own __new__ looks at is known, and a fold makes many
-    return kind(value)
+    # A TagId, for an event class has no other custom types. What its own __new__ looks at is known, and a fold makes many.
+    if value.__class__ is str and value and kind is not object:
+        return _new(kind, value)
+    return value if kind is object else kind(value)
+
+
+_new = str.__new__
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_encode_other)

@@ -74,6 +74,7 @@ class _Execution:
         self._projections = bound.projections
         key = bound.command.key
         self.refused_guesses = 0
+        self._next: BoundaryOf | None = None  # what was prepared for a guess that was not made
         self._once = None if key is None else Query.of(QueryItem(key=key))
 
     def guess(self) -> Steps[Executed[Any] | None]:
@@ -82,10 +83,11 @@ class _Execution:
         If they are out of date, the condition of the append says so, as it would after a read. Only what is
         accepted counts: None if a rule refuses, if nothing is to be done, or if the guess was wrong.
         """
-        boundary = self._boundary()
+        boundary = self._next = self._boundary()
         unread = [member for member in boundary.members if not member.is_own]
         if self._command.commutative or len(unread) == len(boundary.members):
             return None
+        self._next = None
         yield from catch_up(unread, self._cache)
         try:
             decided = yield from self._decide(boundary)
@@ -101,7 +103,7 @@ class _Execution:
 
     def decide(self) -> Steps[Decided]:
         """Decide with states as of now."""
-        boundary = self._boundary()
+        boundary, self._next = self._next or self._boundary(), None
         yield from catch_up(boundary.members, self._cache)
         return (yield from self._decide(boundary))
 

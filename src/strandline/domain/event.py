@@ -216,6 +216,21 @@ def _upcasts(name: str, version: object, namespace: Mapping[str, Any]) -> dict[i
     return found
 
 
+def reader(cls: type[DomainEvent]) -> Callable[[SequencedEvent], DomainEvent]:
+    """`cls.from_event` for many events whose type is known to be the class's."""
+    decode, is_first = event_shape(cls).decoder.decode, cls.event_version == 1
+
+    def read(event: SequencedEvent) -> DomainEvent:
+        if is_first and event.raw_metadata is None:
+            try:
+                return decode(event.data)  # type: ignore[no-any-return]
+            except Exception:  # noqa: BLE001, S110  (what is wrong is told by the careful way)
+                pass
+        return cls.from_event(event)
+
+    return read
+
+
 def _name(event: Event | SequencedEvent) -> str:
     position = getattr(event, "position", None)
     return f"this {event.type}" if position is None else f"event {position} ({event.type})"

@@ -38,6 +38,10 @@ class Signature:
         self._function = function
         self._guard = guard
         self._signature = inspect.signature(function)
+        self._is_positional = all(
+            each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+            for each in self._signature.parameters.values()
+        )
         self._where = place(function)
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise InvalidInput(
@@ -52,14 +56,20 @@ class Signature:
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of one execution; raw keys become projections."""
+        kinds = self._resolve() if self._kinds is None else self._kinds
+        arguments = dict(zip(kinds, args, strict=False))
+        if kwargs or len(args) != len(kinds) or not self._is_positional:
+            arguments = self._bind(args, kwargs)
+        return {name: _argument(kinds[name], name, value) for name, value in arguments.items()}
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             name = self._function.__name__
             raise InvalidInput(f"{name}: {error}", hint=f"call it as {name}{self._signature}") from None
         bound.apply_defaults()
-        kinds = self._resolve() if self._kinds is None else self._kinds
-        return {name: _argument(kinds[name], name, value) for name, value in bound.arguments.items()}
+        return bound.arguments
 
     def _refuse_parameters(self) -> None:
         for name, parameter in self._signature.parameters.items():

@@ -44,7 +44,10 @@ class Unit(Generic[*Ts]):
         self._collected.extend(events)
 
     def _begin(self) -> Steps[None]:
-        self.events = yield from catch_up(self._boundary.members, _NOTHING_KEPT)
+        seen: list[SequencedEvent] = []
+        yield from catch_up(self._boundary.members, _NOTHING_KEPT, seen)
+        by_position = {event.position: event for event in seen}
+        self.events = [by_position[position] for position in sorted(by_position)]
         self.head = self._boundary.members[0].head
         self.states = self._boundary.states  # type: ignore[assignment]
         self._is_open = True
