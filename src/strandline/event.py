@@ -16,6 +16,7 @@ import msgspec
 from .errors import InvalidEvent, InvalidInput
 from .foreign import Accessor, TagAccessor, event_fields
 from .names import MAX_TAGS, RESERVED, check_key, check_name, check_own_name, check_tags, key_tag
+from .tag_id import as_json
 
 T = TypeVar("T")
 
@@ -397,7 +398,7 @@ def _encode(data: Any) -> bytes:
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
     try:
-        encoded = msgspec.json.encode(data)
+        encoded = msgspec.json.encode(data, enc_hook=as_json)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidEvent(
             f"data is not a JSON value: {error}", hint="pass JSON values, or bytes you encoded yourself"
@@ -450,11 +451,12 @@ def _metadata(metadata: object) -> dict[str, str]:
             raise InvalidEvent(
                 f"metadata is text: {name!r:.40} → {value!r:.40}", hint="convert the value with str()"
             )
+    plain = {str.__str__(name): str.__str__(value) for name, value in metadata.items()}
     try:
-        msgspec.json.encode(metadata)
+        msgspec.json.encode(plain)
     except UnicodeError as error:
         raise InvalidEvent(f"metadata is not valid text: {error}") from error
-    return dict(metadata)
+    return plain
 
 
 def _preview(data: bytes) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from .errors import InvalidInput, InvalidQuery
+from .tag_id import as_json
 
 METADATA: Final = "$metadata"
 ALL_OF: Final = "$and"
@@ -104,7 +105,7 @@ def check_where(where: object) -> dict[str, Any] | Callable[[Any], bool]:
     """Return a private copy of an object matcher, or the callable itself."""
     if isinstance(where, Mapping):
         try:
-            copy = msgspec.json.decode(msgspec.json.encode(where))
+            copy = msgspec.json.decode(msgspec.json.encode(where, enc_hook=as_json))
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidQuery(f"where is not JSON: {error}", hint="use JSON values only") from error
         _check_depth(copy)

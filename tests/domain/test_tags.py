@@ -154,6 +154,18 @@ def test_queries_take_classes_and_ids(store: EventStore) -> None:
             Query.types(wrong)  # type: ignore[arg-type]
 
 
+def test_an_id_is_text_in_untyped_data_metadata_and_matchers(store: EventStore) -> None:
+    course, student = CourseId("c1"), StudentId("s1")
+    event = Event("Noted", {"course": course, course: [student]}, tags=[course], metadata={"by": student})
+    store.append(event)
+    (noted,) = store.read(Query.of(QueryItem(where={"course": course, "$metadata": {"by": student}})))
+    assert noted.json() == {"course": "c1", "c1": ["s1"]}
+    assert noted.metadata == {"by": "s1"}
+    assert Event.from_json(event.to_json()) == event
+    with pytest.raises(InvalidEvent, match="a object has no JSON form"):
+        Event("Noted", {"what": object()})
+
+
 def test_several_keys_are_folded_from_events_with_all_their_tags(store: EventStore) -> None:
     store.append([subscribed("s1", "c1"), subscribed("s2", "c2")])
     assert store.project(Enrollment, "s1", "c1").exists

@@ -1,4 +1,4 @@
-"""JSON of typed events. The one place that knows how a TagId, which is a str, gets in and out of JSON."""
+"""JSON of typed events."""
 
 from __future__ import annotations
 
@@ -8,16 +8,11 @@ import msgspec
 
 from ..errors import InvalidEvent
 from ..event import refuse_nan
+from ..tag_id import as_json
 
 JSON_TYPES = (
     "give the field a type that has a JSON form: text, numbers, lists, dates, dataclasses, msgspec.Struct"
 )
-
-
-def _encode_other(value: Any) -> Any:
-    if isinstance(value, str):  # msgspec leaves subclasses of str to us
-        return str.__str__(value)
-    raise InvalidEvent(f"a {type(value).__name__} has no JSON form", hint=JSON_TYPES)
 
 
 def _decode_other(kind: type[Any], value: Any) -> Any:
@@ -30,19 +25,17 @@ def _decode_other(kind: type[Any], value: Any) -> Any:
 _new = str.__new__
 
 
-_ENCODER = msgspec.json.Encoder(enc_hook=_encode_other)
+_ENCODER = msgspec.json.Encoder(enc_hook=as_json)
 
 
 def encode(value: object) -> bytes:
     """A value as JSON."""
     try:
         data = _ENCODER.encode(value)
-    except InvalidEvent:
-        raise
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidEvent(f"{value!r:.80} has no JSON form: {error}", hint=JSON_TYPES) from error
+        raise InvalidEvent(f"{value!r:.80} cannot be written as JSON: {error}", hint=JSON_TYPES) from error
     if b"null" in data:
-        refuse_nan(msgspec.to_builtins(value, enc_hook=_encode_other))
+        refuse_nan(msgspec.to_builtins(value, enc_hook=as_json))
     return data
 
 

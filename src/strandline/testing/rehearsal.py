@@ -12,6 +12,7 @@ from ..domain.steps import Answer, Append, Step
 from ..engine.memory import MemoryEngine
 from ..engine.rules import Time
 from ..store import EventStore
+from ..tag_id import IdValue
 from .clock import START, ManualClock
 
 E = TypeVar("E", bound=Exception)
@@ -46,7 +47,7 @@ class Rehearsal(EventStore):
         return answer
 
 
-def fold(store: EventStore, projection: type[Projected] | Projected, *key: str) -> Projected:
+def fold(store: EventStore, projection: type[Projected] | Projected, *key: IdValue) -> Projected:
     """`store.project`; an error of a handler is shown without our part."""
     __tracebackhide__ = True
     try:

@@ -22,6 +22,7 @@ from ..domain.command import Command
 from ..domain.projection import Projection
 from ..errors import InvalidInput
 from ..event import Event, to_microseconds
+from ..tag_id import IdValue
 from . import differences
 from .rehearsal import Act, Rehearsal, fold, without_our_frames
 
@@ -90,14 +91,16 @@ class Story:
         outcome = Outcome(differences.call(command, args, kwargs), states, events, value, error)
         return Decision(Story(tuple(store.acts), store.clock()), outcome)
 
-    def project(self, projection: type[Projected] | Projected, *key: str) -> Projected:
+    def project(self, projection: type[Projected] | Projected, *key: IdValue) -> Projected:
         """The state of a projection, as `store.project` would fold it."""
         __tracebackhide__ = True
         story = self._so_far()
         with Rehearsal(story._acts, story._now) as store:
             return fold(store, projection, *key)
 
-    def then_state(self, projection: type[Projection] | Projection, /, *key: str, **fields: object) -> Self:
+    def then_state(
+        self, projection: type[Projection] | Projection, /, *key: IdValue, **fields: object
+    ) -> Self:
         """Expect a projection to have these values: `.then_state(Course("c1"), taken=1)`."""
         __tracebackhide__ = True
         lines = differences.of_state(self.project(projection, *key), fields)
