@@ -136,6 +136,9 @@ def test_a_field_without_a_json_form_is_refused_before_anything_is_written() -> 
     with strandline.connect("memory:") as store:
         with pytest.raises(InvalidEvent, match="a Random has no JSON form"):
             store.append(Loose(what=Random()))
+        with pytest.raises(InvalidEvent, match="no NaN"):
+            store.append(Loose(what=[float("nan")]))
+        assert Loose(what={"a": [None]}).to_event().json() == {"what": {"a": [None]}}
         assert store.head() == 0
 
 

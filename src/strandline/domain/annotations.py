@@ -35,16 +35,21 @@ def names_of(thing: Any, here: Names | None = None) -> Names:
     return names if here is None else ChainMap(*here.maps, *names.maps)
 
 
+def own_annotations(cls: type) -> dict[str, Any]:
+    """The annotations of a class itself, as they are written or already as types."""
+    try:
+        return inspect.get_annotations(cls)
+    except NameError as error:  # from Python 3.14 on they are types, worked out when they are asked for
+        raise _undefined(name_of(cls), error) from error
+
+
 def resolve(annotations: Mapping[str, Any], names: Names, where: str) -> dict[str, Any]:
     """The types that annotations mean. `Annotated` keeps what it says."""
     holder = type("Annotations", (), {"__annotations__": dict(annotations)})
     try:
         return typing.get_type_hints(holder, {}, names, include_extras=True)
     except (NameError, AttributeError) as error:
-        raise Unresolved(
-            f"{where} is annotated with something that is not defined: {error}",
-            hint="define or import it at the top of the module, not only for type checkers",
-        ) from error
+        raise _undefined(where, error) from error
     except (TypeError, SyntaxError) as error:
         raise InvalidInput(
             f"{where} is not annotated with a type: {error}", hint=f"correct {_texts(annotations)}"
@@ -57,7 +62,9 @@ def meant(annotation: Any) -> Any:
 
 
 def is_class_var(annotation: Any) -> bool:
-    """Whether it is `ClassVar` or `ClassVar[…]`."""
+    """Whether it is `ClassVar` or `ClassVar[…]`, maybe of something that is not defined."""
+    if isinstance(annotation, str):
+        return "ClassVar" in annotation
     return ClassVar in (annotation, typing.get_origin(annotation))
 
 
@@ -77,6 +84,13 @@ def name_of(thing: Any) -> str:
     """The name of a class or function, with that of its class, but not that of a function around it."""
     name: str = thing.__qualname__
     return name.rpartition("<locals>.")[2]
+
+
+def _undefined(where: str, error: Exception) -> Unresolved:
+    return Unresolved(
+        f"{where} is annotated with something that is not defined: {error}",
+        hint="define or import it at the top of the module, not only for type checkers",
+    )
 
 
 def _texts(annotations: Mapping[str, Any]) -> str:

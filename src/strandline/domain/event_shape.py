@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from msgspec import inspect as shapes
 from ..errors import InvalidEvent
 from ..tag_id import TagId, is_same_class
 from . import codec
-from .annotations import Names, Unresolved, name_of, names_of, resolve
+from .annotations import Names, Unresolved, name_of, names_of, own_annotations, resolve
 from .clashes import refuse_clashes
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def event_shape(cls: type[DomainEvent]) -> EventShape:
 
 def _settle(cls: type[DomainEvent], here: Names | None) -> None:
     """Turn the annotations of a class into types, for msgspec does not look into functions for their names."""
-    own = inspect.get_annotations(cls)
+    own = own_annotations(cls)
     if any(isinstance(annotation, str) for annotation in own.values()):
         type.__setattr__(cls, "__annotations__", resolve(own, names_of(cls, here), name_of(cls)))
 

@@ -67,7 +67,6 @@ class Projection:
             cls.version = version
         if snapshot_every is not None:
             cls.snapshot_every = _every(snapshot_every, cls)
-        _refuse_reserved(cls)
         declare(cls, names_here())
 
     def __init__(self, *key: IdValue) -> None:
@@ -142,12 +141,3 @@ def _every(events: int, cls: type[Projection]) -> int:
             hint="write a whole number from 1, as in snapshot_every=1000; what is last_only needs none",
         )
     return events
-
-
-def _refuse_reserved(cls: type[Projection]) -> None:
-    for name in inspect.get_annotations(cls):
-        if hasattr(Projection, name):
-            raise InvalidInput(
-                f"{name_of(cls)}.{name} hides what every projection has under that name",
-                hint=f"give the field another name: {name}_id or {name}_",
-            )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import msgspec
@@ -25,6 +25,7 @@ from .annotations import (
     meant,
     name_of,
     names_of,
+    own_annotations,
     place,
     resolve,
 )
@@ -92,6 +93,13 @@ class Shape:
         return QueryItem(self._guarded, [value.tag for value in key]) if self._guarded else None
 
     def _add_field(self, cls: type[Projection], name: str, kind: Any) -> None:
+        from .projection import Projection
+
+        if hasattr(Projection, name):
+            raise InvalidInput(
+                f"{name_of(cls)}.{name} hides what every projection has under that name",
+                hint=f"give the field another name: {name}_id or {name}_",
+            )
         default = inspect.getattr_static(cls, name, _MISSING)
         if isinstance(default, (dataclasses.Field, type(msgspec.field()))):
             raise InvalidInput(
@@ -152,24 +160,26 @@ def _fields(cls: type[Projection], here: Names | None) -> dict[str, Any]:
     """The types of the fields, those of base classes first."""
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        for name, annotation in inspect.get_annotations(base).items():
+        for name, annotation in own_annotations(base).items():
             kind = annotation
             if isinstance(annotation, str):
-                kind = _resolved(cls, base, name, here if base is cls else None)
+                names = names_of(base, here if base is cls else None)
+                kind = _resolved(
+                    annotation, names, f"{name_of(base)}.{name}", is_needed=not hasattr(cls, name)
+                )
                 base.__annotations__[name] = kind  # known from now on, also to subclasses elsewhere
             if not is_class_var(kind) and not name.startswith("_"):
                 found[name] = meant(kind)
     return found
 
 
-def _resolved(cls: type[Projection], base: type, name: str, here: Names | None) -> Any:
-    annotation = {name: inspect.get_annotations(base)[name]}
+def _resolved(annotation: str, names: Names, where: str, *, is_needed: bool) -> Any:
     try:
-        return resolve(annotation, names_of(base, here), f"{name_of(base)}.{name}")[name]
+        return resolve({"field": annotation}, names, where)["field"]
     except Unresolved:
-        if not hasattr(cls, name):
+        if is_needed:
             raise
-        return ClassVar if "ClassVar" in annotation[name] else Any  # what type a state has does not matter
+        return annotation  # what type a state has does not matter
 
 
 def _handlers(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
