@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import settings_for
 from queries import query, tagged
+from school import CourseFull, Joining, School, join_all
 
 from places import Place
-from school import CourseFull, Joining, School, join_all
 from strandline import AppendConditionFailed, Event, Query
 from strandline.integrations.eventsourcing import Factory, Recorder, Subscription
 from strandline.testing import violations

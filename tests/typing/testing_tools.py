@@ -1,4 +1,4 @@
-"""The tools for tests as users write them; `make check` holds it against mypy and pyright, both strict. Not run, only read."""
+"""The tools for tests as users write them; held against mypy and pyright, both strict. Not run, only read."""
 
 from __future__ import annotations
 
