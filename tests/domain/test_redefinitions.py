@@ -14,6 +14,7 @@ from enrolment import CourseId, StudentId
 
 import strandline
 from strandline import DomainEvent, EventStore, InvalidInput, Projection, TagId, command, on
+from strandline.domain.shape import shape_of
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -112,6 +113,15 @@ def test_a_cell_may_name_what_a_later_cell_defines(store: EventStore) -> None:
     store.append(notebook.Defined(course=notebook.CourseId("c1"), seats=1))
     assert store.execute(notebook.take, notebook.Course("c1")).count == 1
     assert store.project(notebook.Course("c1")).seats == 0
+
+
+def test_a_state_may_be_of_a_type_that_is_defined_later() -> None:
+    early = IDS + "import msgspec\n" + EVENTS + PROJECTION.replace("seats: int = 0", "seats: list[Seat] = []")
+    notebook = Notebook({"early": early, "late": "class Seat(msgspec.Struct):\n    row: int\n"}, FUTURE)
+    assert shape_of(notebook.Course).fields == {"id": notebook.CourseId, "seats": list[notebook.Seat]}
+    wrong = early.replace("def defined(self, event: Defined)", "def defined(self, event)")
+    with pytest.raises(InvalidInput, match="does not say which events it takes"):
+        Notebook({"wrong": wrong}, FUTURE)
 
 
 @pytest.fixture

@@ -76,6 +76,7 @@ def event_shape(cls: type[DomainEvent]) -> EventShape:
     if known is None:
         known = EventShape(cls, cls.__dict__.get("__here__"))
         type.__setattr__(cls, "__shape__", known)
+        type.__setattr__(cls, "__here__", None)
     return known
 
 

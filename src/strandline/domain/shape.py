@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import typing
@@ -58,14 +59,15 @@ class Shape:
     """What a projection class declares, worked out once."""
 
     def __init__(self, cls: type[Projection], here: Names | None = None) -> None:
-        self.fields = _fields(cls, here)
+        fields = _fields(cls, here)
+        self.is_final = not any(isinstance(kind, str) for kind in fields.values())
+        self.fields = {name: Any if isinstance(kind, str) else kind for name, kind in fields.items()}
         self.key: list[tuple[str, type[TagId]]] = []
         self.state: list[tuple[str, Any, bool]] = []
         for name, kind in self.fields.items():
             self._add_field(cls, name, kind)
-        self.methods = {handler.name: handler for handler in _handlers(cls, here)}
         self.handlers: dict[str, tuple[Handler, type[DomainEvent]]] = {}
-        for handler in self.methods.values():
+        for handler in _handlers(cls, here):
             for event in handler.classes:
                 self._add_handler(cls, handler, event)
         refuse_clashes(name_of(cls), (), self.tag_kinds)
@@ -133,10 +135,12 @@ class Shape:
 
 def declare(cls: type[Projection], here: Names) -> None:
     """Work out what a new class declares; or when it is first used, if it names what is not defined yet."""
-    try:
-        cls.__shape__ = Shape(cls, here)  # type: ignore[attr-defined]
-    except Unresolved:
-        cls.__here__ = here  # type: ignore[attr-defined]
+    with contextlib.suppress(Unresolved):
+        shape = Shape(cls, here)
+        if shape.is_final:
+            cls.__shape__ = shape  # type: ignore[attr-defined]
+            return
+    cls.__here__ = here  # type: ignore[attr-defined]
 
 
 def shape_of(cls: type[Projection]) -> Shape:
@@ -145,6 +149,7 @@ def shape_of(cls: type[Projection]) -> Shape:
     if known is None:
         known = Shape(cls, cls.__dict__.get("__here__"))
         cls.__shape__ = known  # type: ignore[attr-defined]
+        cls.__here__ = None  # type: ignore[attr-defined]
     return known
 
 
@@ -179,7 +184,7 @@ def _resolved(annotation: str, names: Names, where: str, *, is_needed: bool) -> 
     except Unresolved:
         if is_needed:
             raise
-        return annotation  # what type a state has does not matter
+        return annotation  # what type a state has matters to its snapshots only, and may be known then
 
 
 def _handlers(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
