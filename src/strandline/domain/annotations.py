@@ -86,6 +86,11 @@ def name_of(thing: Any) -> str:
     return name.rpartition("<locals>.")[2]
 
 
+def text_of(annotation: Any) -> str:
+    """A type as one writes it."""
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
 def _undefined(where: str, error: Exception) -> Unresolved:
     return Unresolved(
         f"{where} is annotated with something that is not defined: {error}",

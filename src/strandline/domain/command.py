@@ -17,8 +17,8 @@ from ..event import Event, SequencedEvent
 from ..names import check_key, check_name, name_list
 from .annotations import Names, names_here
 from .event import DomainEvent
+from .handlers import check_events
 from .projection import Projection
-from .shape import check_events
 from .signature import ProjectionList, Signature
 
 P = ParamSpec("P")

@@ -13,7 +13,8 @@ from ..query import QueryItem
 from ..tag_id import IdValue, TagId
 from .annotations import name_of, names_here
 from .event import DomainEvent
-from .shape import ATOMS, Shape, check_events, declare, shape_of
+from .handlers import check_events
+from .shape import ATOMS, Shape, declare, shape_of
 
 H = TypeVar("H", bound=Callable[..., None])
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
@@ -21,7 +20,6 @@ from ..tag_id import TagId
 from .annotations import (
     Names,
     Unresolved,
-    alternatives,
     is_class_var,
     meant,
     name_of,
@@ -29,10 +27,12 @@ from .annotations import (
     own_annotations,
     place,
     resolve,
+    text_of,
 )
 from .clashes import refuse_clashes
 from .event import DomainEvent
 from .event_shape import event_shape
+from .handlers import Handler, handlers_of
 
 if TYPE_CHECKING:
     from .projection import Projection
@@ -40,19 +40,6 @@ if TYPE_CHECKING:
 ATOMS = (str, bytes, int, float, bool, type(None), datetime, UUID, Decimal, Enum)
 _IMMUTABLE = (*ATOMS, tuple, frozenset)
 _MISSING = object()
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-
-class Handler:
-    """A method that takes events of some types into the state."""
-
-    def __init__(
-        self, name: str, classes: tuple[type[DomainEvent], ...], *, conflicts: bool, takes_recorded: bool
-    ) -> None:
-        self.name = name
-        self.classes = classes
-        self.conflicts = conflicts
-        self.takes_recorded = takes_recorded
 
 
 class Shape:
@@ -67,7 +54,7 @@ class Shape:
         for name, kind in self.fields.items():
             self._add_field(cls, name, kind)
         self.handlers: dict[str, tuple[Handler, type[DomainEvent]]] = {}
-        for handler in _handlers(cls, here):
+        for handler in handlers_of(cls, here):
             for event in handler.classes:
                 self._add_handler(cls, handler, event)
         refuse_clashes(name_of(cls), (), self.tag_kinds)
@@ -119,7 +106,7 @@ class Shape:
         else:
             raise InvalidInput(
                 f"{name_of(cls)}.{name} has no default, and is not a TagId",
-                hint=f"give it the value that it has before the first event: {name}: {_text(kind)} = …",
+                hint=f"give it the value that it has before the first event: {name}: {text_of(kind)} = …",
             )
 
     def _add_handler(self, cls: type[Projection], handler: Handler, event: type[DomainEvent]) -> None:
@@ -153,14 +140,6 @@ def shape_of(cls: type[Projection]) -> Shape:
     return known
 
 
-def check_events(classes: Sequence[object], where: str, hint: str) -> tuple[type[DomainEvent], ...]:
-    """The classes, if they are those of events."""
-    for cls in classes:
-        if not (isinstance(cls, type) and issubclass(cls, DomainEvent)) or cls is DomainEvent:
-            raise InvalidInput(f"{where} {_text(cls):.80}", hint=hint)
-    return typing.cast("tuple[type[DomainEvent], ...]", tuple(classes))
-
-
 def _fields(cls: type[Projection], here: Names | None) -> dict[str, Any]:
     """The types of the fields, those of base classes first."""
     found: dict[str, Any] = {}
@@ -185,67 +164,3 @@ def _resolved(annotation: str, names: Names, where: str, *, is_needed: bool) -> 
         if is_needed:
             raise
         return annotation  # what type a state has matters to its snapshots only, and may be known then
-
-
-def _handlers(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
-    for name in dir(cls):
-        member = inspect.getattr_static(cls, name)
-        function = getattr(member, "__func__", member)
-        if not hasattr(function, "__on__"):
-            _refuse_unmarked(cls, name)
-            continue
-        where = place(function)
-        parameters = list(inspect.signature(function).parameters.values())[1:]
-        if function is not member or _never_runs(function):
-            raise InvalidInput(
-                f"{where} is no plain method", hint="write: @on def … without staticmethod, async or yield"
-            )
-        if not 1 <= len(parameters) <= 2 or any(each.kind not in _POSITIONAL for each in parameters):
-            raise InvalidInput(
-                f"{where} takes {len(parameters)} parameters",
-                hint="a handler takes the event, and if it likes the recorded one: (self, event, recorded)",
-            )
-        named, conflicts = function.__on__
-        if not named:
-            named = _annotated(function, parameters[0], where, here)
-            function.__on__ = (named, conflicts)
-        yield Handler(name, named, conflicts=conflicts, takes_recorded=len(parameters) == 2)
-
-
-def _refuse_unmarked(cls: type[Projection], name: str) -> None:
-    """A method that hides a handler of a base class, and takes no events itself, was hardly meant."""
-    for base in cls.__mro__:
-        handler: Any = vars(base).get(name)
-        if hasattr(handler, "__on__"):
-            raise InvalidInput(
-                f"{name_of(cls)}.{name} hides the handler {place(handler)}",
-                hint="write @on above it, or give it another name",
-            )
-
-
-def _never_runs(function: Any) -> bool:
-    """Whether a call only makes something that nobody iterates over or awaits."""
-    return any(
-        is_one(function)
-        for is_one in (
-            inspect.iscoroutinefunction,
-            inspect.isgeneratorfunction,
-            inspect.isasyncgenfunction,
-        )
-    )
-
-
-def _annotated(
-    function: Any, parameter: inspect.Parameter, where: str, here: Names | None
-) -> tuple[type[DomainEvent], ...]:
-    hint = f"annotate its parameter with events, {parameter.name}: CourseDefined, or write @on(CourseDefined)"
-    name, annotation = parameter.name, parameter.annotation
-    if annotation is inspect.Parameter.empty:
-        raise InvalidInput(f"{where} does not say which events it takes", hint=hint)
-    resolved = meant(resolve({name: annotation}, names_of(function, here), where)[name])
-    classes = alternatives(resolved)
-    return check_events(classes, f"{where} does not say which events it takes: it is annotated with", hint)
-
-
-def _text(thing: Any) -> str:
-    return thing.__name__ if isinstance(thing, type) else str(thing)

@@ -1,0 +1,98 @@
+"""The handlers of a projection class: its methods that are marked with `@on`."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidInput
+from .annotations import Names, alternatives, meant, name_of, names_of, place, resolve, text_of
+from .event import DomainEvent
+
+if TYPE_CHECKING:
+    from .projection import Projection
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class Handler:
+    """A method that takes events of some types into the state."""
+
+    def __init__(
+        self, name: str, classes: tuple[type[DomainEvent], ...], *, conflicts: bool, takes_recorded: bool
+    ) -> None:
+        self.name = name
+        self.classes = classes
+        self.conflicts = conflicts
+        self.takes_recorded = takes_recorded
+
+
+def check_events(classes: Sequence[object], where: str, hint: str) -> tuple[type[DomainEvent], ...]:
+    """The classes, if they are those of events."""
+    for cls in classes:
+        if not (isinstance(cls, type) and issubclass(cls, DomainEvent)) or cls is DomainEvent:
+            raise InvalidInput(f"{where} {text_of(cls):.80}", hint=hint)
+    return typing.cast("tuple[type[DomainEvent], ...]", tuple(classes))
+
+
+def handlers_of(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
+    """The handlers of a class, those of its base classes included."""
+    for name in dir(cls):
+        member = inspect.getattr_static(cls, name)
+        function = getattr(member, "__func__", member)
+        if not hasattr(function, "__on__"):
+            _refuse_unmarked(cls, name)
+            continue
+        where = place(function)
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        if function is not member or _never_runs(function):
+            raise InvalidInput(
+                f"{where} is no plain method", hint="write: @on def … without staticmethod, async or yield"
+            )
+        if not 1 <= len(parameters) <= 2 or any(each.kind not in _POSITIONAL for each in parameters):
+            raise InvalidInput(
+                f"{where} takes {len(parameters)} parameters",
+                hint="a handler takes the event, and if it likes the recorded one: (self, event, recorded)",
+            )
+        named, conflicts = function.__on__
+        if not named:
+            named = _annotated(function, parameters[0], where, here)
+            function.__on__ = (named, conflicts)
+        yield Handler(name, named, conflicts=conflicts, takes_recorded=len(parameters) == 2)
+
+
+def _refuse_unmarked(cls: type[Projection], name: str) -> None:
+    """A method that hides a handler of a base class, and takes no events itself, was hardly meant."""
+    for base in cls.__mro__:
+        handler: Any = vars(base).get(name)
+        if hasattr(handler, "__on__"):
+            raise InvalidInput(
+                f"{name_of(cls)}.{name} hides the handler {place(handler)}",
+                hint="write @on above it, or give it another name",
+            )
+
+
+def _never_runs(function: Any) -> bool:
+    """Whether a call only makes something that nobody iterates over or awaits."""
+    return any(
+        is_one(function)
+        for is_one in (
+            inspect.iscoroutinefunction,
+            inspect.isgeneratorfunction,
+            inspect.isasyncgenfunction,
+        )
+    )
+
+
+def _annotated(
+    function: Any, parameter: inspect.Parameter, where: str, here: Names | None
+) -> tuple[type[DomainEvent], ...]:
+    hint = f"annotate its parameter with events, {parameter.name}: CourseDefined, or write @on(CourseDefined)"
+    name, annotation = parameter.name, parameter.annotation
+    if annotation is inspect.Parameter.empty:
+        raise InvalidInput(f"{where} does not say which events it takes", hint=hint)
+    resolved = meant(resolve({name: annotation}, names_of(function, here), where)[name])
+    classes = alternatives(resolved)
+    return check_events(classes, f"{where} does not say which events it takes: it is annotated with", hint)
