@@ -3,7 +3,11 @@
 import json
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 PROJECT = Path(__file__).parents[2]
 SIZE = ("--events", "300", "--clients", "1,4", "--seconds", "0.1", "--rounds", "1")
@@ -18,20 +22,27 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def measured(tmp_path: Path, half: str) -> tuple[set[tuple[str, str]], dict, str]:
-    answer = tmp_path / "out" / "bench.json"
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Not one of pytest's: those are closed to the account of the server as soon as another pytest begins."""
+    with tempfile.TemporaryDirectory(prefix="strandline-bench-test-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+def measured(directory: Path, half: str) -> tuple[set[tuple[str, str]], dict, str]:
+    answer = directory / "out" / "bench.json"
     ran = run(
-        "-m", "bench", *SIZE, "--only", half, "--directory", str(tmp_path), "--json", str(answer)
+        "-m", "bench", *SIZE, "--only", half, "--directory", str(directory), "--json", str(answer)
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
-    assert list(tmp_path.iterdir()) == [answer.parent]
+    assert list(directory.iterdir()) == [answer.parent]
     result = json.loads(answer.read_text())
     assert all(summary["median"] > 0 for summary in result["summaries"])
     return {(summary["case"], summary["store"]) for summary in result["summaries"]}, result, ran.stdout
 
 
-def test_every_case_is_measured_on_every_embedded_store(tmp_path: Path) -> None:
-    found, result, shown = measured(tmp_path, "embedded")
+def test_every_case_is_measured_on_every_embedded_store(directory: Path) -> None:
+    found, result, shown = measured(directory, "embedded")
     assert found == {
         *((case, store) for case in (*THREADS, "memory") for store in ("strandline", "umadb")),
         *((case, "strandline-async") for case in (*ANY_WAY, *BY_COMMAND)),
@@ -43,8 +54,8 @@ def test_every_case_is_measured_on_every_embedded_store(tmp_path: Path) -> None:
     assert "append@4" in shown
 
 
-def test_every_case_is_measured_on_every_store_that_uses_a_server(tmp_path: Path) -> None:
-    found, result, shown = measured(tmp_path, "postgres")
+def test_every_case_is_measured_on_every_store_that_uses_a_server(directory: Path) -> None:
+    found, result, shown = measured(directory, "postgres")
     assert found == {
         *((case, store) for case in THREADS for store in ("strandline-pg", "eventsourcing-pg")),
         *((case, "strandline-pg-async") for case in (*ANY_WAY, *BY_COMMAND, "append@1")),
