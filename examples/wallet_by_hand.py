@@ -28,7 +28,7 @@ def withdraw_once(store: EventStore, operation: str, wallet: str, cents: int) ->
     """
     done = Query.tag(OperationId(operation))
     state = Wallet(wallet)
-    read = store.read(Query.of(state.item()))
+    read = store.read(state.query())
     for event in read:
         state.apply(event)
     if not store.exists(done):  # asked after the read: a twin that the read has seen is seen here, too

@@ -164,6 +164,34 @@ def test_an_event_that_does_not_conflict_spoils_nothing(store: EventStore) -> No
     assert store.project(Seats("c1")).capacity == 9
 
 
+class Plain(Projection):
+    """Its fields have names that a library might want for itself."""
+
+    key: CourseId
+    item: int = 0
+    version: int = 0
+    copy: str = ""
+    head: int = 0
+    last_only: bool = False
+
+    @on
+    def changed(self, event: CourseDefined | CapacityChanged) -> None:
+        self.version += 1
+        self.item, self.copy = event.capacity, "of it"
+
+
+def test_the_fields_of_a_projection_are_its_own(store: EventStore) -> None:
+    @command
+    def change(plain: Plain) -> CapacityChanged:
+        return CapacityChanged(course=plain.key, capacity=plain.item + 1)
+
+    for _ in range(3):
+        store.execute(change, Plain("c1"))
+    plain = store.project(Plain("c1"))
+    assert (plain.key, plain.version, plain.item, plain.copy) == ("c1", 4, 5, "of it")
+    assert (plain.head, plain.last_only) == (0, False)
+
+
 class LooseCourse(Course):
     @on(conflicts=False)
     def subscribed(self, event: StudentSubscribed) -> None: ...

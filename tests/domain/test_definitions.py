@@ -91,10 +91,10 @@ def a_key_of_no_kind() -> None:
         id: TagId
 
 
-@mistake("Seats.item hides what every projection has", "item_id")
+@mistake("Seats.query hides what every projection has", "query_id")
 def a_field_with_the_name_of_a_method() -> None:
     class Seats(Projection):
-        item: CourseId
+        query: CourseId
 
 
 @mistake(r"Seats.taken \(.*test_definitions.py:\d+\) has the name of a field", "on_taken")

@@ -57,11 +57,11 @@ class Member:
     @property
     def guard_item(self) -> QueryItem | None:
         """The events that spoil a decision made with it."""
-        return self.item if self.shape.is_guarded_whole else self.state.guard_item()
+        return self.item if self.shape.is_guarded_whole else self.state._guard_item()
 
     def start_again(self) -> None:
         """Forget the state."""
-        self.start_with(self.state.fresh(), 0)
+        self.start_with(self.state._fresh(), 0)
 
     def start_with(self, state: Projection, head: int) -> None:
         """Go on from a state as of a head."""
@@ -71,7 +71,7 @@ class Member:
     def changing_state(self) -> Projection:
         """The state, to be changed."""
         if self.is_kept:
-            self.state, self.is_kept = self.state.copy(), False
+            self.state, self.is_kept = self.state._copy(), False
         return self.state
 
     def is_misled_by(self, events: Iterable[SequencedEvent], head: int) -> bool:
@@ -92,7 +92,7 @@ class Member:
 
 def name_of(projection: Projection) -> Name:
     """What tells a projection from all others: its class and its key."""
-    return type(projection), *projection.key()
+    return type(projection), *projection._key()
 
 
 class BoundaryOf:
@@ -110,7 +110,7 @@ class BoundaryOf:
     @classmethod
     def fresh(cls, projections: Iterable[Projection]) -> BoundaryOf:
         """The boundary with nothing folded yet."""
-        return cls([Member(projection.fresh()) for projection in projections])
+        return cls([Member(projection._fresh()) for projection in projections])
 
     @property
     def states(self) -> tuple[Projection, ...]:
@@ -186,8 +186,8 @@ def advanced(member: Member, events: Sequence[Event], head: int) -> Member | Non
     after.head, after.is_own, after.unsaved = head, True, member.unsaved + len(mine)
     if mine:
         state = member.state
-        after.state = state = state.fresh() if state.last_only else state.copy()
-        for event in mine[-1:] if state.last_only else mine:
+        after.state = state = state._fresh() if state._last_only else state._copy()
+        for event in mine[-1:] if state._last_only else mine:
             handler, cls = handlers[event.type]
             getattr(state, handler.name)(cls.from_event(event))
     return after

@@ -35,7 +35,7 @@ class DecisionCache:
             kept = self._kept.get(name)
             if kept is not None:
                 self._kept.move_to_end(name)
-        return Member(projection.fresh()) if kept is None else kept.twin()
+        return Member(projection._fresh()) if kept is None else kept.twin()
 
     def advance(self, members: Sequence[Member], events: Sequence[Event], head: int) -> Steps[None]:
         """Keep the states as they are after our own append: its condition proves that nothing else changed them."""
@@ -75,7 +75,7 @@ class DecisionCache:
 
     def _handed_out(self, member: Member) -> Projection:
         try:
-            copied = member.state.copy()
+            copied = member.state._copy()
         except Exception:  # noqa: BLE001  (a state that cannot be copied, for whatever reason, is used once)
             return member.state
         if not member.is_own:
@@ -89,9 +89,9 @@ def catch_up(
 ) -> Steps[None]:
     """Bring the states to the present, all to the same head; `seen` is given the events that were read."""
     head: int | None = None
-    waiting = [member for member in members if not member.state.last_only]
+    waiting = [member for member in members if not member.state._last_only]
     for member in waiting:
-        if member.head == 0 and member.state.snapshot_every is not None:
+        if member.head == 0 and member.state._snapshot_every is not None:
             yield from snapshot.begin(member)
     while waiting:
         group, waiting = near(waiting)
@@ -106,7 +106,7 @@ def catch_up(
             member.start_again()
         waiting += misled
     for member in members:
-        if member.state.last_only:
+        if member.state._last_only:
             newest = ReadEvents(Query.of(member.item), until=head, newest_only=True)
             found = yield from _read(newest, seen)
             member.start_again()

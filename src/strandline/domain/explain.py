@@ -43,7 +43,7 @@ def explain(bound: Bound) -> Steps[Explanation]:
     counts = []
     for member in boundary.members:
         count: int = yield Count(Query.of(member.item))
-        key = ", ".join(map(repr, map(str, member.state.key())))
+        key = ", ".join(map(repr, map(str, member.state._key())))
         counts.append((f"{type(member.state).__name__}({key})", member.item, count))
     guarded = None if condition is None else condition.fail_if_events_match
     return Explanation(bound.command.name, boundary.read_query, guarded, tuple(counts))

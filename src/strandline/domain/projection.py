@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypeVar, overload
 
 from ..errors import InvalidInput
 from ..event import SequencedEvent
-from ..query import QueryItem
+from ..query import Query, QueryItem
 from ..tag_id import IdValue, TagId
 from .annotations import name_of, names_here
 from .event import DomainEvent
@@ -49,10 +49,10 @@ class Projection:
     a new version, after a change of what it computes, begins anew.
     """
 
-    last_only: ClassVar[bool] = False
+    _last_only: ClassVar[bool] = False
 
-    version: ClassVar[int] = 1
-    snapshot_every: ClassVar[int | None] = None
+    _version: ClassVar[int] = 1
+    _snapshot_every: ClassVar[int | None] = None
 
     def __init_subclass__(
         cls,
@@ -63,11 +63,11 @@ class Projection:
     ) -> None:
         super().__init_subclass__()
         if last_only is not None:
-            cls.last_only = last_only
+            cls._last_only = last_only
         if version is not None:
-            cls.version = version
+            cls._version = version
         if snapshot_every is not None:
-            cls.snapshot_every = _every(snapshot_every, cls)
+            cls._snapshot_every = _every(snapshot_every, cls)
         declare(cls, names_here())
 
     def __init__(self, *key: IdValue) -> None:
@@ -87,17 +87,17 @@ class Projection:
             setattr(self, name, kind(value))
         self._begin(shape)
 
-    def key(self) -> tuple[TagId, ...]:
+    def _key(self) -> tuple[TagId, ...]:
         """The values of its key fields."""
         return tuple(getattr(self, name) for name, _ in shape_of(type(self)).key)
 
-    def item(self) -> QueryItem:
+    def query(self) -> Query:
         """The events that it is folded from."""
-        return shape_of(type(self)).item(self.key())
+        return Query.of(shape_of(type(self)).item(self._key()))
 
-    def guard_item(self) -> QueryItem | None:
+    def _guard_item(self) -> QueryItem | None:
         """The events that spoil a decision made with it; None if there are none."""
-        return shape_of(type(self)).guard_item(self.key())
+        return shape_of(type(self)).guard_item(self._key())
 
     def apply(self, event: SequencedEvent) -> None:
         """Take an event that belongs to it into the state."""
@@ -105,7 +105,7 @@ class Projection:
         recorded = (event,) if handler.takes_recorded else ()
         getattr(self, handler.name)(cls.from_event(event), *recorded)
 
-    def fresh(self) -> Self:
+    def _fresh(self) -> Self:
         """The same key, with nothing folded yet."""
         twin, shape = object.__new__(type(self)), shape_of(type(self))
         for name, _ in shape.key:
@@ -117,7 +117,7 @@ class Projection:
         for name, default, is_immutable in shape.state:
             self.__dict__[name] = default if is_immutable else copy.deepcopy(default)
 
-    def copy(self) -> Self:
+    def _copy(self) -> Self:
         """A state of its own: changing one does not change the other."""
         twin = object.__new__(type(self))
         for name, value in vars(self).items():
@@ -136,7 +136,7 @@ class Projection:
 
 
 def _every(events: int, cls: type[Projection]) -> int:
-    if isinstance(events, bool) or not isinstance(events, int) or events < 1 or cls.last_only:
+    if isinstance(events, bool) or not isinstance(events, int) or events < 1 or cls._last_only:
         raise InvalidInput(
             f"{name_of(cls)} cannot have a snapshot every {events!r:.40} events",
             hint="write a whole number from 1, as in snapshot_every=1000; what is last_only needs none",

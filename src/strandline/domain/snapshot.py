@@ -40,7 +40,7 @@ def begin(member: Member) -> Steps[None]:
 def save(member: Member) -> Steps[None]:
     """Keep the state of a member, if it is time to."""
     cls: Any = type(member.state)
-    if cls.snapshot_every is None or member.unsaved < cls.snapshot_every:
+    if cls._snapshot_every is None or member.unsaved < cls._snapshot_every:
         return
     member.unsaved = 0
     try:
@@ -62,7 +62,7 @@ def _encoded(state: Projection) -> bytes:
 
 
 def _state(projection: Projection, data: bytes) -> Projection:
-    state = projection.fresh()
+    state = projection._fresh()
     cls: Any = type(projection)
     decoded = _decoder(cls).decode(data)
     for name in _fields(cls):
@@ -79,7 +79,7 @@ def _name(cls: type[Projection]) -> str:
 
 
 def _key(projection: Projection) -> str:
-    return "\n".join(value.tag for value in projection.key())
+    return "\n".join(value.tag for value in projection._key())
 
 
 @functools.cache
@@ -99,4 +99,4 @@ def _version(cls: Any) -> str:
     shape = shape_of(cls)
     seen = [f"{name}: {kind}" for name, kind in shape.fields.items()]
     handled = sorted(f"{name} {event.event_version}" for name, (_, event) in shape.handlers.items())
-    return f"{cls.version}-{hashlib.sha256(repr((seen, handled)).encode()).hexdigest()[:12]}"
+    return f"{cls._version}-{hashlib.sha256(repr((seen, handled)).encode()).hexdigest()[:12]}"

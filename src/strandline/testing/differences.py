@@ -150,4 +150,4 @@ def _argument(value: Any) -> str:
 
 
 def _name(state: Projection) -> str:
-    return f"{type(state).__name__}({', '.join(repr(str(value)) for value in state.key())})"
+    return f"{type(state).__name__}({', '.join(repr(str(value)) for value in state._key())})"
