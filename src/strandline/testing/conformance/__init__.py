@@ -46,4 +46,4 @@ class StoreConformance(
     Subscriptions,
     StoreFixtures,
 ):
-    """Everything that DESIGN.md says about a store, as tests."""
+    """Everything that docs/semantics.md says about a store, as tests."""

@@ -1,4 +1,4 @@
-"""Appends: atomic, numbered without gaps, in streams (DESIGN.md 3.2, 3.3, 3.7, 3.14)."""
+"""Appends: atomic, numbered without gaps, in streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same store for asyncio (DESIGN.md 4.1)."""
+"""The same store for asyncio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""append_many: several appends in one transaction, judged one after another (DESIGN.md 3.2)."""
+"""append_many: several appends in one transaction, judged one after another."""
 
 from __future__ import annotations
 

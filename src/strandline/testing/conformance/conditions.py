@@ -1,4 +1,4 @@
-"""Append conditions: exact for every shape of query (DESIGN.md 3.3, 3.4)."""
+"""Append conditions: exact for every shape of query."""
 
 from __future__ import annotations
 

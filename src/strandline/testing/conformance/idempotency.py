@@ -1,4 +1,4 @@
-"""Repeats, taken ids and `unless_exists`, and the order of checks (DESIGN.md 3.4, 3.5)."""
+"""Repeats, taken ids and `unless_exists`, and the order of checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input gets a typed error before anything is written (DESIGN.md 3.14, issue 2)."""
+"""Bad input gets a typed error before anything is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening, closing, sharing between threads; errors that travel (DESIGN.md 4.1, 4.2)."""
+"""Opening, closing, sharing between threads; errors that travel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events a query matches (DESIGN.md 3.1, 3.8)."""
+"""Which events a query matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`where`: which payloads a matcher takes (DESIGN.md 4.1)."""
+"""`where`: which payloads a matcher takes."""
 
 from __future__ import annotations
 

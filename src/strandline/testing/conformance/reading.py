@@ -1,4 +1,4 @@
-"""Reads: spans, directions, limits, heads and pages (DESIGN.md 3.6)."""
+"""Reads: spans, directions, limits, heads and pages."""
 
 from __future__ import annotations
 

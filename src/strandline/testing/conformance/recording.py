@@ -1,4 +1,4 @@
-"""What the log remembers: appends, time, identity, figures (DESIGN.md 3.11, 3.12, 3.13)."""
+"""What the log remembers: appends, time, identity, figures."""
 
 from __future__ import annotations
 

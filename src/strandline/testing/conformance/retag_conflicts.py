@@ -1,4 +1,4 @@
-"""The conflict rule of retags: a decision whose query gained or lost an event is refused (DESIGN.md 3.10)."""
+"""The conflict rule of retags: a decision whose query gained or lost an event is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retags: changes of tags that are in the log (DESIGN.md 3.10)."""
+"""Retags: changes of tags that are in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscriptions: catch up, then wait, until stopped or closed (DESIGN.md 4.1)."""
+"""Subscriptions: catch up, then wait, until stopped or closed."""
 
 from __future__ import annotations
 
