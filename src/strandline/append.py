@@ -190,7 +190,9 @@ def check_size(events: Sequence[Event], max_data_bytes: int) -> None:
     total = 0
     for event in events:
         size = len(event.data)
-        total += size + sum(len(name) + len(value) for name, value in event.metadata.items())
+        total += size
+        if event.metadata:
+            total += sum(len(name) + len(value) for name, value in event.metadata.items())
         if size > max_data_bytes:
             raise PayloadTooLarge(
                 f"the data of a {event.type} has {size:,} bytes, the limit is {max_data_bytes:,}",

@@ -18,6 +18,8 @@ _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 def check_name(value: object, kind: str, error: type[InvalidInput]) -> str:
     """Return `value` if it may be the text of a type, tag, stream or subject."""
+    if type(value) is str and 0 < len(value) <= MAX_NAME and value.isascii() and value.isprintable():
+        return value
     if not isinstance(value, str):
         raise error(
             f"a {kind} is a str, not {type(value).__name__}: {value!r:.80}", hint=f"pass the {kind} as text"
@@ -27,7 +29,7 @@ def check_name(value: object, kind: str, error: type[InvalidInput]) -> str:
             f"a {kind} has 1 to {MAX_NAME} characters, this one has {len(value)}",
             hint=f"shorten the {kind}, or put the long value into the event's data",
         )
-    if not (value.isascii() and value.isprintable()) and _FORBIDDEN.search(value):
+    if _FORBIDDEN.search(value):
         raise error(
             f"a {kind} has no control characters and no lone surrogates: {value!r:.80}",
             hint="remove or escape them",
@@ -38,7 +40,7 @@ def check_name(value: object, kind: str, error: type[InvalidInput]) -> str:
 def check_own_name(value: object, kind: str, error: type[InvalidInput]) -> str:
     """Like `check_name`, for names that users write: those that start with `$` are the store's own."""
     name = check_name(value, kind, error)
-    if name.startswith(RESERVED):
+    if name[0] == RESERVED:
         raise error(
             f"a {kind} that starts with {RESERVED!r} is reserved: {name!r:.80}",
             hint=f"choose a {kind} that starts with another character",
@@ -73,8 +75,17 @@ def check_tags(values: object, error: type[InvalidInput]) -> tuple[str, ...]:
     if values == ():
         return ()
     listed = name_list(values, "tag", error)
-    named = [tag if tag.__class__ is str else getattr(tag, "tag", tag) for tag in listed]
-    tags = [check_own_name(tag, "tag", error) for tag in named]
+    tags = [
+        tag
+        # Most are beyond doubt, and a call for each would cost more than to see that.
+        if type(tag) is str
+        and 0 < len(tag) <= MAX_NAME
+        and tag.isascii()
+        and tag.isprintable()
+        and tag[0] != RESERVED
+        else check_own_name(getattr(tag, "tag", tag), "tag", error)
+        for tag in listed
+    ]
     return tuple(tags) if len(tags) == 1 else tuple(sorted(set(tags)))
 
 
@@ -94,11 +105,11 @@ def key_tag(key: str) -> str:
 
 
 def index_tags(
-    tags: Iterable[str], stream: str | None, subject: str | None, key: str | None
+    tags: tuple[str, ...], stream: str | None, subject: str | None, key: str | None
 ) -> tuple[str, ...]:
     """The tags by which an event is found: its own, its stream's, its subject's, its key's."""
     if stream is None and subject is None and key is None:
-        return tuple(tags)
+        return tags
     of_stream = () if stream is None else (stream_tag(stream),)
     of_subject = () if subject is None else (subject_tag(subject),)
     of_key = () if key is None else (key_tag(key),)

@@ -67,7 +67,7 @@ class QueryItem(FrozenValue):
     `where` is an object matcher on the payload, `{"amount": {"$gte": 10}}`, or a callable.
     """
 
-    __slots__ = ("_filter", "exclude_types", "key", "stream", "subject", "tags", "types", "where")
+    __slots__ = ("_identity", "exclude_types", "key", "stream", "subject", "tags", "types", "where")
 
     types: tuple[str, ...]
     tags: tuple[str, ...]
@@ -76,7 +76,7 @@ class QueryItem(FrozenValue):
     subject: str | None
     where: dict[str, Any] | Callable[[Any], bool] | None
     key: str | None
-    _filter: bytes | Callable[[Any], bool] | None
+    _identity: tuple[Any, ...]
 
     def __init__(
         self,
@@ -124,15 +124,16 @@ class QueryItem(FrozenValue):
         put(self, "subject", subject)
         put(self, "where", where)
         put(self, "key", key)
-        put(self, "_filter", encode_sorted(where) if isinstance(where, dict) else where)
+        filter_ = encode_sorted(where) if isinstance(where, dict) else where
+        put(self, "_identity", (types, tags, exclude_types, stream, subject, filter_, key))
 
     def _key(self) -> Any:
-        return self.types, self.tags, self.exclude_types, self.stream, self.subject, self._filter, self.key
+        return self._identity
 
     @property
     def is_all(self) -> bool:
         """Whether nothing is asked of an event."""
-        return not self.tags and not self.types and bool(self._key() == _NOTHING_ASKED)
+        return self._identity == _NOTHING_ASKED
 
     def index_tags(self) -> tuple[str, ...]:
         """The tags under which an engine finds the item's events, reserved ones included."""
@@ -195,19 +196,25 @@ class QueryItem(FrozenValue):
 class Query(FrozenValue):
     """A set of items joined by OR. Made by `Query.of(item, …)`, `Query.all()` or a shorthand; `&`, `|` join."""
 
-    __slots__ = ("items",)
+    __slots__ = ("has_where", "items")
 
     items: tuple[QueryItem, ...]
+    has_where: bool  # in any of them
 
     def __init__(self, items: Iterable[QueryItem]) -> None:
-        unique = tuple(map(_item, items))
+        unique = tuple(items)
+        for item in unique:
+            _check_item(item)
         if len(unique) > 1:
-            unique = tuple(dict.fromkeys(unique))
+            different = {item._identity: item for item in unique}
+            unique = (_ANY_EVENT,) if _NOTHING_ASKED in different else tuple(different.values())
         if not unique:
             raise InvalidQuery("a query has at least one item", hint="Query.all() asks for every event")
-        if len(unique) > 1 and any(item.is_all for item in unique):
-            unique = (_ANY_EVENT,)
         object.__setattr__(self, "items", unique)
+        has_where = False
+        for item in unique:
+            has_where = has_where or item.where is not None
+        object.__setattr__(self, "has_where", has_where)
 
     def _key(self) -> Any:
         return frozenset(self.items)
@@ -332,26 +339,25 @@ _NOTHING_ASKED = ((), (), (), None, None, None, None)
 def _types(values: Iterable[TypeName]) -> tuple[str, ...]:
     if values == ():
         return ()
-    listed = name_list(values, "type", InvalidQuery)
-    names = tuple(getattr(name, "event_type", name) if isinstance(name, type) else name for name in listed)
+    listed = tuple(name_list(values, "type", InvalidQuery))
     try:
-        return _checked_types(names)
+        return _checked_types(listed)
     except TypeError:  # something that has no hash is no name either
-        return tuple(check_name(name, "type", InvalidQuery) for name in names)
+        return tuple(check_name(name, "type", InvalidQuery) for name in listed)
 
 
-@functools.lru_cache(maxsize=1024, typed=True)  # an application asks for the same few lists in every decision
+@functools.lru_cache(maxsize=1024)  # an application asks for the same few lists in every decision
 def _checked_types(values: tuple[object, ...]) -> tuple[str, ...]:
-    return tuple(sorted({check_name(name, "type", InvalidQuery) for name in values}))
+    names = (getattr(value, "event_type", value) if isinstance(value, type) else value for value in values)
+    return tuple(sorted({check_name(name, "type", InvalidQuery) for name in names}))
 
 
-def _item(value: object) -> QueryItem:
+def _check_item(value: object) -> None:
     if not isinstance(value, QueryItem):
         raise InvalidQuery(
             f"a query consists of QueryItems, not {type(value).__name__}",
             hint="write Query.of(QueryItem(types=[…], tags=[…]))",
         )
-    return value
 
 
 def _differ(left: str | None, right: str | None) -> bool:

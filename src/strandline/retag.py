@@ -8,6 +8,7 @@ both: then what the query means has changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import msgspec
 
@@ -43,6 +44,7 @@ class Retag:
     """A request to retag the events of a query, or those at some positions."""
 
     __slots__ = ("add", "replace", "target")
+    events: ClassVar[tuple[Event, ...]] = ()  # it brings none; which it makes, the log shows
 
     def __init__(
         self,

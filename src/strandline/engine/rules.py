@@ -58,8 +58,10 @@ def record_status(guard: AppendCondition | None, *, record_conditions: bool) -> 
     """What can be said later about the condition of an append."""
     if guard is None:
         return "unconditional"
-    if any(callable(item.where) for part in guard.parts for item in part.fail_if_events_match.items):
-        return "not_auditable"
+    for part in guard.parts:
+        query = part.fail_if_events_match
+        if query.has_where and any(callable(item.where) for item in query.items):
+            return "not_auditable"
     return "recorded" if record_conditions else "not_recorded"
 
 

@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from ..errors import StoreClosed, StrandlineError, Unavailable
-from ..retag import Retag
 from . import Engine, Outcome, Work
 
 # One transaction takes about this many events, so that it ends soon and other processes get their turn.
@@ -34,21 +33,35 @@ LOOK_AGAIN_SECONDS = 1.0
 class Ticket:
     """A place in the queue: what to write in one transaction, and what came of it."""
 
-    __slots__ = ("_error", "_outcomes", "_wake", "is_done", "weight", "works")
+    __slots__ = ("_error", "_outcomes", "is_done", "works")
 
     def __init__(self, works: Sequence[Work]) -> None:
         self.works = works
-        self.weight = sum(1 if isinstance(work, Retag) else len(work.events) for work in works)
         self.is_done = False
         self._outcomes: list[Outcome] = []
         self._error: BaseException | None = None
-        self._wake = threading.Lock()
-        self._wake.acquire()
 
     def settle(self, outcomes: list[Outcome], error: BaseException | None = None) -> None:
         """Set the result."""
         self._outcomes, self._error = outcomes, error
         self.is_done = True
+
+    def result(self) -> list[Outcome]:
+        """The outcomes; raises if the whole transaction failed."""
+        if self._error is not None:
+            raise self._error
+        return self._outcomes
+
+
+class ThreadTicket(Ticket):
+    """A ticket whose owner is a thread: it leads, or waits."""
+
+    __slots__ = ("_wake",)
+
+    def __init__(self, works: Sequence[Work]) -> None:
+        super().__init__(works)
+        self._wake = threading.Lock()
+        self._wake.acquire()
 
     def wake(self) -> None:
         """Wake the waiting thread: it is done, or may lead."""
@@ -58,12 +71,6 @@ class Ticket:
     def wait(self) -> None:
         """Wait for `wake`; may return without."""
         self._wake.acquire(timeout=LOOK_AGAIN_SECONDS)
-
-    def result(self) -> list[Outcome]:
-        """The outcomes; raises if the whole transaction failed."""
-        if self._error is not None:
-            raise self._error
-        return self._outcomes
 
 
 class LoopTicket(Ticket):
@@ -77,6 +84,9 @@ class LoopTicket(Ticket):
         self.future: asyncio.Future[None] = self.loop.create_future()
 
 
+AnyTicket = ThreadTicket | LoopTicket
+
+
 class Sequencer:
     """Puts appends in order and hands them to the engine, batch by batch."""
 
@@ -84,7 +94,7 @@ class Sequencer:
         self._engine = engine
         self._on_commit = on_commit
         self._mutex = threading.Lock()  # guards the queue
-        self._queue: deque[Ticket] = deque()
+        self._queue: deque[AnyTicket] = deque()
         self._leading = threading.RLock()
         self._is_closed = False
         self._worker_turn = threading.Event()
@@ -92,7 +102,7 @@ class Sequencer:
 
     def run(self, works: Sequence[Work]) -> list[Outcome]:
         """Write the works in one transaction and return their outcomes."""
-        return self._run(Ticket(works))
+        return self._run(ThreadTicket(works))
 
     async def run_async(self, works: Sequence[Work]) -> list[Outcome]:
         """Like `run`, awaited. Cancelled while it queues, it is not written; later, it is."""
@@ -112,12 +122,12 @@ class Sequencer:
         with self._mutex:
             if self._is_closed:
                 return
-        self._run(Ticket(()), closes=True)
+        self._run(ThreadTicket(()), closes=True)
         if self._worker is not None:
             self._worker_turn.set()
             self._worker.join()
 
-    def _run(self, ticket: Ticket, *, closes: bool = False) -> list[Outcome]:
+    def _run(self, ticket: ThreadTicket, *, closes: bool = False) -> list[Outcome]:
         try:
             self._enter(ticket, closes=closes)
             while not ticket.is_done:
@@ -130,14 +140,14 @@ class Sequencer:
             raise
         return ticket.result()
 
-    def _enter(self, ticket: Ticket, *, closes: bool = False) -> None:
+    def _enter(self, ticket: AnyTicket, *, closes: bool = False) -> None:
         with self._mutex:
             if self._is_closed:
                 raise StoreClosed("the store is closed")
             self._is_closed = closes
             self._queue.append(ticket)
 
-    def _withdraw(self, ticket: Ticket) -> None:
+    def _withdraw(self, ticket: AnyTicket) -> None:
         with self._mutex, contextlib.suppress(ValueError):
             self._queue.remove(ticket)
 
@@ -160,30 +170,35 @@ class Sequencer:
         while self._leading._is_owned():  # type: ignore[attr-defined]
             self._leading.release()
 
-    def _next_batch(self) -> list[Ticket]:
+    def _next_batch(self) -> list[AnyTicket]:
         """Those who are next. They stay in the queue until they are done."""
         with self._mutex:
-            while self._queue and self._queue[0].is_done:
-                self._queue.popleft()
-            batch: list[Ticket] = []
-            weight = 0
+            self._drop_done()
+            batch: list[AnyTicket] = []
+            events = 0
             for ticket in islice(self._queue, BATCH_TICKETS):
-                weight += ticket.weight
-                if batch and weight > BATCH_EVENTS:
+                for work in ticket.works:
+                    events += len(work.events)
+                if batch and events > BATCH_EVENTS:
                     break
                 batch.append(ticket)
             return batch
 
+    def _drop_done(self) -> None:
+        while self._queue and self._queue[0].is_done:
+            self._queue.popleft()
+
     def _wake_next(self) -> None:
         """Let the first who is not done lead."""
         with self._mutex:
-            following = next((ticket for ticket in self._queue if not ticket.is_done), None)
+            self._drop_done()
+            following = self._queue[0] if self._queue else None
         if isinstance(following, LoopTicket):
             self._turn_to_worker()
         elif following is not None:
             following.wake()
 
-    def _write(self, batch: list[Ticket]) -> None:
+    def _write(self, batch: list[AnyTicket]) -> None:
         try:
             self._settle(batch)
         finally:
@@ -193,7 +208,7 @@ class Sequencer:
         ):  # the appends are written, whatever the waiting readers meet
             self._on_commit()
 
-    def _settle(self, batch: list[Ticket]) -> None:
+    def _settle(self, batch: list[AnyTicket]) -> None:
         works = [work for ticket in batch for work in ticket.works]
         try:
             outcomes = iter(self._engine.append(works) if works else ())
@@ -226,7 +241,7 @@ class Sequencer:
             self._lead(None)
 
 
-def _wake(batch: list[Ticket]) -> None:
+def _wake(batch: list[AnyTicket]) -> None:
     """Wake every owner who is done; those of one event loop together, a wake-up per future costs too much."""
     loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
     for ticket in batch:

@@ -11,7 +11,8 @@ import contextlib
 import os
 import threading
 import time as clock
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 from uuid import UUID
 
 import apsw
@@ -41,6 +42,7 @@ from .search import Search
 from .statements import sql
 from .writer import Writer
 
+T = TypeVar("T")
 SHORT_READ = 500
 IDLE_READERS = 4
 LOOK_EVERY_SECONDS = 0.02
@@ -108,27 +110,23 @@ class SqliteEngine:
             raise ours from error
 
     def head(self) -> int:
-        with self._reading() as search:
-            return int((search.connection.execute(_HEAD) or [[0]])[0][0])
+        return self._ask(lambda search: int((search.connection.execute(_HEAD) or [[0]])[0][0]))
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
-        is_long = size > SHORT_READ or any(item.where is not None for item in query.items)
-        with self._looking(is_long=is_long) as search:
-            return search.read_page(query, span, size)
+        is_long = size > SHORT_READ or query.has_where
+        return self._look(lambda search: search.read_page(query, span, size), is_long=is_long)
 
     def exists(self, query: Query, after: int) -> bool:
-        with self._looking() as search:
-            return search.first(query, after) is not None
+        return self._look(lambda search: search.first(query, after)) is not None
 
     def count(self, query: Query) -> int:
-        with self._looking(is_long=True) as search:
-            return search.count(query)
+        return self._look(lambda search: search.count(query), is_long=True)
 
     def now(self) -> int:
         return self._time.now(0)
 
     def position_at(self, microseconds: int) -> int:
-        with self._looking() as search:
+        def find(search: Search) -> int:
             low, high = 0, search.head
             while low < high:
                 middle = (low + high + 1) // 2
@@ -138,23 +136,28 @@ class SqliteEngine:
                     high = middle - 1
             return low
 
+        return self._look(find)
+
     def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
-        with self._looking(is_long=True) as search:
-            return recorded_appends(search.connection, self._names, after, size)
+        return self._look(
+            lambda search: recorded_appends(search.connection, self._names, after, size), is_long=True
+        )
 
     def load_snapshot(self, projection: str, key: str) -> Snapshot | None:
-        with self._reading() as search:
-            rows = search.connection.execute(_SNAPSHOT_LOAD, (projection, key))
-            return Snapshot(*rows[0]) if rows else None
+        rows = self._ask(lambda search: search.connection.execute(_SNAPSHOT_LOAD, (projection, key)))
+        return Snapshot(*rows[0]) if rows else None
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
+        def save(search: Search) -> None:
+            with self._file_lock:
+                search.connection.roll_back()  # an interrupt may have left a transaction open
+                search.connection.run(_SNAPSHOT_SAVE, msgspec.structs.astuple(snapshot))
+
         self._check_writable()
-        with self._reading() as search, self._file_lock:
-            search.connection.roll_back()  # an interrupt may have left a transaction open
-            search.connection.run(_SNAPSHOT_SAVE, msgspec.structs.astuple(snapshot))
+        self._ask(save)
 
     def stats(self) -> Stats:
-        with self._looking(is_long=True) as search:
+        def ask(search: Search) -> Stats:
             execute = search.connection.execute
             ((log, refused, tags, size),) = execute(_STATS, (str(list(search.recent_tags())),))
             return Stats(
@@ -168,6 +171,8 @@ class SqliteEngine:
                 tags=tags,
                 size_bytes=size + _size(f"{self._path}-wal"),
             )
+
+        return self._look(ask, is_long=True)
 
     def close(self) -> None:
         with self._lock:
@@ -191,26 +196,26 @@ class SqliteEngine:
             with self._file_lock:
                 self._writer.count_refused()
 
-    @contextlib.contextmanager
-    def _looking(self, *, is_long: bool = False) -> Iterator[Search]:
-        """A search in one snapshot of the log."""
-        with self._reading(is_long=is_long) as search, search.connection.snapshot():
-            search.look()
-            yield search
+    def _look(self, question: Callable[[Search], T], *, is_long: bool = False) -> T:
+        """The answer to a question about one snapshot of the log."""
+        return self._ask(lambda search: search.in_snapshot(question), is_long=is_long)
 
-    @contextlib.contextmanager
-    def _reading(self, *, is_long: bool = False) -> Iterator[Search]:
-        with translated(self._path):
-            if is_long:
-                reader = self._take_reader()
-                try:
-                    yield Search(reader, self._names, self._recent)
-                finally:
-                    self._give_back(reader)
-            else:
+    def _ask(self, question: Callable[[Search], T], *, is_long: bool = False) -> T:
+        try:
+            if not is_long:
                 with self._lock:
                     self._check_open()
-                    yield self._search
+                    return question(self._search)
+            reader = self._take_reader()
+            try:
+                return question(Search(reader, self._names, self._recent))
+            finally:
+                self._give_back(reader)
+        except (apsw.Error, OSError) as error:
+            ours = translate(error, self._path)
+            if ours is None:
+                raise
+            raise ours from error
 
     def _check_writable(self) -> None:
         if not self._connection.is_writable:

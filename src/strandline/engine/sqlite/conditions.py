@@ -28,24 +28,25 @@ def pack(
     shape: list[tuple[Any, ...]] = []
     arguments: list[int] = []
     for part in guard.parts:
+        query = part.fail_if_events_match
+        if query.has_where:
+            return JSON, guard.to_json()
         arguments.append(first - 1 - part.after)
-        items: list[tuple[Any, ...]] = []
-        for item in part.fail_if_events_match.items:
-            if item.where is not None:
-                return JSON, guard.to_json()
-            items.append(
-                (
-                    item.types,
-                    item.exclude_types,
-                    len(item.tags),
-                    item.stream is not None,
-                    item.subject is not None,
-                    *(() if item.key is None else (True,)),
-                )
-            )
-            arguments.extend(map(intern, item.index_tags()))
-        shape.append(tuple(items))
+        for item in query.items:
+            arguments += map(intern, item.index_tags())
+        shape.append(tuple([_shape(item) for item in query.items]))
     return shape_id(tuple(shape)), " ".join(map(str, arguments))
+
+
+def _shape(item: QueryItem) -> tuple[Any, ...]:
+    shape = (
+        item.types,
+        item.exclude_types,
+        len(item.tags),
+        item.stream is not None,
+        item.subject is not None,
+    )
+    return shape if item.key is None else (*shape, True)
 
 
 def unpack(first: int, shape_text: str | None, arguments: str, name: Callable[[int], str]) -> AppendCondition:

@@ -7,11 +7,13 @@ import fcntl
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import starmap
 from typing import Any
 
 import apsw
 
 from ...errors import CorruptLog, InvalidInput, NotFound, StrandlineError, Unavailable
+from ...event import SequencedEvent
 
 BUSY_MILLISECONDS = 10_000
 WRITER_CACHE_KIB = 32_768
@@ -26,7 +28,8 @@ class Connection:
 
     def __init__(self, path: str, *, cache_kib: int, writable: bool = True) -> None:
         flags = apsw.SQLITE_OPEN_READWRITE if writable else apsw.SQLITE_OPEN_READONLY
-        self._database = apsw.Connection(path, flags=flags)
+        # One thread at a time uses it, so SQLite need not lock it for every column of every row.
+        self._database = apsw.Connection(path, flags=flags | apsw.SQLITE_OPEN_NOMUTEX)
         self._database.set_busy_timeout(BUSY_MILLISECONDS)
         self._cursor = self._database.cursor()
         self.is_writable = not self._database.readonly("main")
@@ -44,6 +47,10 @@ class Connection:
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a statement and return its rows."""
         return self._cursor.execute(statement, parameters).fetchall()
+
+    def events(self, statement: str, parameters: Sequence[Any]) -> list[SequencedEvent]:
+        """The events of rows with all columns, which are an event's fields in order."""
+        return list(starmap(SequencedEvent, self._cursor.execute(statement, parameters)))
 
     def run(self, statement: str, parameters: Sequence[Any] = ()) -> None:
         """Run a statement, or several, for its effect."""

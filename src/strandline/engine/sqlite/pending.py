@@ -26,7 +26,6 @@ class PendingEvents:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.rows: list[tuple[Any, ...]] = []
-        self.ids: set[bytes] = set()
 
     def write(self) -> None:
         """Put them into the table."""
@@ -37,7 +36,6 @@ class PendingEvents:
     def clear(self) -> None:
         """Forget them."""
         self.rows.clear()
-        self.ids.clear()
 
 
 class Settling:

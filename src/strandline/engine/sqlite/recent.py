@@ -9,7 +9,6 @@ head is judged without touching the file.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,56 +24,59 @@ SEGMENT_EVENTS = 5_000
 
 _RECENT_EVENTS = sql("recent_events")
 
-Entry = tuple[int, int, int]
+Entry = tuple[int, int]
+
+
+def key_of(tag: int, type_: int) -> int:
+    """A tag and a type as one number, which sorts like the pair: a place in the index."""
+    return tag << 31 | type_
 
 
 class Segment:
     """The index entries of the events in `(after, head]`: positions by tag and type, ascending."""
 
-    __slots__ = ("_positions", "after", "head")
+    __slots__ = ("_positions", "_types", "after", "head")
 
     def __init__(self, after: int) -> None:
         self.after = after
         self.head = after
-        self._positions: dict[int, dict[int, list[int]]] = {}
+        self._positions: dict[int, list[int]] = {}
+        self._types: set[int] = set()
 
     def add(self, position: int, type_: int, tags: Iterable[int]) -> None:
         """Add the next event."""
+        self._types.add(type_)
         for tag in (EVERY_EVENT, *tags):
-            by_type = self._positions.setdefault(tag, {})
-            if type_ in by_type:
-                by_type[type_].append(position)
+            key = tag << 31 | type_
+            if key in self._positions:
+                self._positions[key].append(position)
             else:
-                by_type[type_] = [position]
+                self._positions[key] = [position]
         self.head = position
 
     def extend(self, newer: Segment) -> None:
         """Add the events of the segment that follows."""
-        for tag, newer_types in newer._positions.items():
-            by_type = self._positions.setdefault(tag, {})
-            for type_, positions in newer_types.items():
-                if type_ in by_type:
-                    by_type[type_] += positions
-                else:
-                    by_type[type_] = positions
+        self._types |= newer._types
+        for key, positions in newer._positions.items():
+            if key in self._positions:
+                self._positions[key] += positions
+            else:
+                self._positions[key] = positions
         self.head = newer.head
 
-    def tags(self) -> list[int]:
-        """The tags of these events."""
-        return list(self._positions)
+    def tags(self, after: int, until: int) -> set[int]:
+        """The tags of the events in `(after, until]`."""
+        return {key >> 31 for key in list(self._positions) if self.first((key,), after, until)}
 
     def types(self, tag: int) -> list[int]:
         """The types of the events that carry a tag."""
-        return list(self._positions.get(tag, ()))
+        return [type_ for type_ in list(self._types) if key_of(tag, type_) in self._positions]
 
-    def first(self, tag: int, types: Sequence[int], after: int, until: int) -> int | None:
-        """The first position with the tag and one of the types in `(after, until]`."""
-        by_type = self._positions.get(tag)
-        if by_type is None:
-            return None
+    def first(self, keys: Iterable[int], after: int, until: int) -> int | None:
+        """The first position under one of the keys in `(after, until]`."""
         first = until + 1
-        for type_ in types:
-            positions = by_type.get(type_)
+        for key in keys:
+            positions = self._positions.get(key)
             if positions is not None and positions[-1] > after:
                 first = min(first, positions[bisect_right(positions, after)])
         return first if first <= until else None
@@ -83,7 +85,7 @@ class Segment:
         """The positions with all the tags and one of the types in `(after, until]`, ascending."""
         found: list[int] = []
         for type_ in types:
-            lists = [self._positions.get(tag, {}).get(type_) for tag in tags]
+            lists = [self._positions.get(tag << 31 | type_) for tag in tags]
             rarest = lists[0] if len(lists) == 1 else min(lists, key=lambda positions: len(positions or ()))
             if not rarest or rarest[-1] <= after:
                 continue
@@ -98,16 +100,17 @@ class Segment:
 
     def entries(self, after: int) -> Iterator[Entry]:
         """The entries of positions beyond `after`, in the order of the index."""
-        for tag in sorted(self._positions):
-            by_type = self._positions[tag]
-            for type_ in sorted(by_type):
-                positions = by_type[type_]
-                for position in positions[bisect_right(positions, after) :]:
-                    yield tag, type_, position
+        for key in sorted(self._positions):
+            positions = self._positions[key]
+            for position in positions[bisect_right(positions, after) :]:
+                yield key, position
 
 
 class Recent:
-    """The segments of what is committed, for all threads of a store. Only the last one grows."""
+    """The segments of what is committed, for all threads of a store. Only the last one grows.
+
+    Who changes them takes them out first: what is interrupted halfway is read again from the file.
+    """
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -116,32 +119,27 @@ class Recent:
 
     def covering(self, connection: Connection, indexed_to: int, head: int) -> tuple[Segment, ...]:
         """Segments with all entries in `(indexed_to, head]`; the connection's snapshot has these marks."""
-        with self._changing():
-            kept = tuple(segment for segment in self._segments if segment.head > indexed_to)
-            if not kept:
-                kept = (Segment(indexed_to),)
-            if kept[0].after > indexed_to:
+        known = self._segments
+        if known and known[-1].head == head and known[0].after <= indexed_to < known[0].head:
+            return known
+        with self._lock:
+            known, self._segments = self._segments, ()
+            kept = tuple(segment for segment in known if segment.head > indexed_to)
+            if kept and kept[0].after > indexed_to:
                 # A snapshot that is older than what others have made of the log meanwhile.
+                self._segments = known
                 return self._load((Segment(indexed_to),), connection, head)
-            self._segments = self._load(kept, connection, head)
+            self._segments = self._load(kept or (Segment(indexed_to),), connection, head)
             return self._segments
 
     def committed(self, new: Segment) -> None:
         """The events of `new` are in the log."""
-        with self._changing():
-            if self._segments and self._segments[-1].head == new.after:
-                self._segments[-1].extend(new)
-                self._segments = _sealed(self._segments)
-
-    @contextlib.contextmanager
-    def _changing(self) -> Iterator[None]:
-        """One thread at a time; what is interrupted halfway is forgotten, and read again from the file."""
         with self._lock:
-            try:
-                yield
-            except BaseException:
-                self._segments = ()
-                raise
+            known, self._segments = self._segments, ()
+            if known and known[-1].head == new.after:
+                known[-1].extend(new)
+                known = _sealed(known)
+            self._segments = known
 
     def _load(self, segments: tuple[Segment, ...], connection: Connection, head: int) -> tuple[Segment, ...]:
         while segments[-1].head < head:

@@ -8,9 +8,8 @@ cannot decide (`where`) is decided by the item itself, on the events found.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import starmap
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import apsw
 import msgspec
@@ -24,6 +23,7 @@ from .names import EVERY_EVENT, Find, Names
 from .recent import Recent, Segment
 from .statements import sql
 
+T = TypeVar("T")
 CANDIDATES = 500
 MAX_TYPE_LISTS = 1_000
 
@@ -51,7 +51,7 @@ class Range(msgspec.Struct, frozen=True):
         return Range(self.after, last - 1, True) if self.backwards else Range(last, self.until)
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class Wanted(msgspec.Struct, frozen=True, gc=False):
     """A query item in numbers. `types` is None if any will do; an item without tags has the one of every event."""
 
     item: QueryItem
@@ -67,7 +67,7 @@ class Wanted(msgspec.Struct, frozen=True):
     @property
     def is_simple(self) -> bool:
         """Whether ranges of the index under one tag are just the item's events, `where` aside."""
-        return len(self.tags) == 1 and not self.is_scan
+        return len(self.tags) == 1 and (self.types is not None or self.tags[0] != EVERY_EVENT)
 
     def recent_types(self, segment: Segment) -> list[int]:
         """The types to look for in a segment."""
@@ -80,11 +80,18 @@ class Search:
     """Looks things up through one connection, in the state of the log that `look` saw."""
 
     def __init__(
-        self, connection: Connection, names: Names, recent: Recent, find: Find | None = None
+        self,
+        connection: Connection,
+        names: Names,
+        recent: Recent,
+        find: Find | None = None,
+        before_reading_events: Callable[[], None] | None = None,
     ) -> None:
         self.connection = connection
         self._execute = connection.execute
+        self._before_reading_events = before_reading_events or _nothing
         self._names = names
+        self._known = names.ids
         self._recent = recent
         self._find: Find = find or self._find_committed
         self._type_numbers: dict[tuple[str, ...], list[int]] = {}
@@ -98,6 +105,17 @@ class Search:
         rows = self._execute(_MARKS, ())
         self.head, self.recorded_at, self.indexed_to = rows[0] if rows else (0, 0, 0)
         self.segments = self._recent.covering(self.connection, self.indexed_to, self.head)
+
+    def in_snapshot(self, question: Callable[[Search], T]) -> T:
+        """The answer to a question about the present state of the log."""
+        connection = self.connection
+        try:
+            connection.roll_back()  # an interrupt may have left one open
+            connection.run("begin")
+            self.look()
+            return question(self)
+        finally:
+            connection.roll_back()
 
     def forget_numbers(self) -> None:
         """Names that a transaction gave numbers to may have others now."""
@@ -119,12 +137,16 @@ class Search:
     def candidates(self, query: Query, within: Range, size: int) -> list[SequencedEvent]:
         """The first events of the range that match, `where` aside."""
         if query.is_all:
-            return events_of(self._execute(_EVENTS[within.backwards], (within.after, within.until, size)))
+            return self._events(_EVENTS[within.backwards], (within.after, within.until, size))
         return self.events_at(self.positions(query, within, size))
 
     def events_at(self, positions: Sequence[int]) -> list[SequencedEvent]:
         """The events at these positions, in that order."""
-        return events_of(self._execute(_AT, (_array(positions),))) if positions else []
+        return self._events(_AT, (_array(positions),)) if positions else []
+
+    def _events(self, statement: str, parameters: Sequence[Any]) -> list[SequencedEvent]:
+        self._before_reading_events()
+        return self.connection.events(statement, parameters)
 
     def first(self, query: Query, after: int) -> int | None:
         """The first position after `after` whose event matches."""
@@ -136,10 +158,12 @@ class Search:
                 continue
             if wanted.is_simple and item.where is None:
                 found = self._first_recent(wanted, after)
-                seeks += self._seeks(wanted, wanted.tags[0]) if after < self.indexed_to else ()
+                if after < self.indexed_to:
+                    seeks += self._seeks(wanted, wanted.tags[0])
             else:
                 found = self._first_candidate(wanted, after)
-            first = _earlier(first, found)
+            if found is not None:
+                first = _earlier(first, found)
         if seeks:
             first = _earlier(first, self._execute(_FIRST, (_array(seeks), after, self.indexed_to))[0][0])
         return first
@@ -148,7 +172,7 @@ class Search:
         """How many events match."""
         if query.is_all:
             return self.head
-        if any(item.where is not None for item in query.items):
+        if query.has_where:
             return sum(1 for _ in self.matching(query))
         return sum(map(len, self._pages(lambda within: self.positions(query, within, CANDIDATES * 20))))
 
@@ -170,21 +194,21 @@ class Search:
 
     def recent_tags(self) -> set[int]:
         """The tags of events that the file's index does not have yet."""
-        return {
-            tag
-            for segment in self.segments
-            for tag in segment.tags()
-            if segment.first(tag, segment.types(tag), self.indexed_to, self.head)
-        }
+        return {tag for segment in self.segments for tag in segment.tags(self.indexed_to, self.head)}
 
     def _wanted(self, item: QueryItem) -> Wanted | None:
         """The item in numbers; None if it has a name that the log does not know, so no event matches."""
-        tags = [self._find(tag) for tag in item.index_tags()]
+        known, tags = self._known, []
+        for name in item.index_tags():
+            tag = known.get(name) or self._find(name)
+            if tag is None:
+                return None
+            tags.append(tag)
         types = self._numbers(item.types) if item.types else None
-        if None in tags or types == []:
+        if types == []:
             return None
         excluded = self._numbers(item.exclude_types) if item.exclude_types else []
-        return Wanted(item, tags or [EVERY_EVENT], types, excluded)  # type: ignore[arg-type]
+        return Wanted(item, tags or [EVERY_EVENT], types, excluded)
 
     def _numbers(self, types: tuple[str, ...]) -> list[int]:
         """The numbers of those types that the log knows; kept once it knows all, they do not change then."""
@@ -196,10 +220,11 @@ class Search:
         return known
 
     def _first_recent(self, wanted: Wanted, after: int) -> int | None:
+        tag, after = wanted.tags[0], max(after, self.indexed_to)
         for segment in self.segments:
             if segment.head > after:
-                types = wanted.recent_types(segment)
-                found = segment.first(wanted.tags[0], types, max(after, self.indexed_to), self.head)
+                keys = [tag << 31 | type_ for type_ in wanted.recent_types(segment)]
+                found = segment.first(keys, after, self.head)
                 if found is not None:
                     return found
         return None
@@ -229,7 +254,8 @@ class Search:
             if wanted is None:
                 continue
             if wanted.is_simple:
-                seeks += self._seeks(wanted, wanted.tags[0]) if within.after < self.indexed_to else ()
+                if within.after < self.indexed_to:
+                    seeks += self._seeks(wanted, wanted.tags[0])
                 found.update(self._newer_positions(wanted, within, size))
             else:
                 found.update(self._item_positions(wanted, within, size))
@@ -285,6 +311,7 @@ class Search:
         if item.is_all:
             positions = range(within.after + 1, within.until + 1)
             return list(reversed(positions[-size:]) if within.backwards else positions[:size])
+        self._before_reading_events()
         excluded = msgspec.json.encode([*item.exclude_types, RETAGGED]).decode()
         rows = self._execute(_SCAN[within.backwards], (within.after, within.until, excluded, size))
         return [position for (position,) in rows]
@@ -314,9 +341,8 @@ class Search:
         return sum(self._execute(_COUNT, (seek, after, until, limit))[0][0] for seek in seeks)
 
 
-def events_of(rows: Iterable[Any]) -> list[SequencedEvent]:
-    """The events of rows with all columns, which are an event's fields in order."""
-    return list(starmap(SequencedEvent, rows))
+def _nothing() -> None:
+    pass
 
 
 def _array(numbers: Sequence[int]) -> Any:
@@ -336,6 +362,6 @@ def _earlier(left: int | None, right: int | None) -> int | None:
 
 
 def _filtered(query: Query, events: list[SequencedEvent]) -> list[SequencedEvent]:
-    if all(item.where is None for item in query.items):
+    if not query.has_where:
         return events
     return [event for event in events if query.matches(event)]

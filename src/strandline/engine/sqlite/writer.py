@@ -18,12 +18,12 @@ from .conditions import NOT_AUDITABLE, NOT_RECORDED, Shape, pack
 from .connection import Connection
 from .names import Interning, Names
 from .pending import PendingEvents, Settling
-from .recent import Recent, Segment
-from .search import Range, Search, events_of
+from .recent import Recent, Segment, key_of
+from .search import Range, Search
 from .statements import sql
 
 _BEGIN = "begin immediate"
-_POSITION_BY_ID = sql("position_by_id")
+_IDS_IN_LOG = sql("ids_in_log")
 _POSITION_BY_IDS = sql("position_by_ids")
 _APPEND_HOLDING = sql("append_holding")
 _EVENTS_APPENDED = sql("events_appended")
@@ -47,8 +47,8 @@ class Writer(Judge):
         self._execute = connection.execute
         self._interning = Interning(names, connection)
         self._recent = recent
-        self._search = Search(connection, names, recent, self._interning.find)
         self._pending = PendingEvents(connection)
+        self._search = Search(connection, names, recent, self._interning.find, self._pending.write)
         self._settling = Settling(connection)
         self._time = time
         self._record_conditions = record_conditions
@@ -60,12 +60,14 @@ class Writer(Judge):
         # What belongs to the transaction that is open.
         self._new = Segment(0)
         self._new_entries = 0
+        self._taken: set[bytes] = set()
         self._new_shapes: dict[Shape, int] = {}
 
     def write(self, batch: Sequence[Work]) -> list[Outcome]:
         """One transaction for the whole batch; whatever fails or interrupts it, it leaves no trace."""
         try:
             self._begin()
+            self._taken = self._ids_in_log(batch)
             outcomes = [self.outcome(work) for work in batch]
             if self._search.head > self._new.after:
                 self._commit()
@@ -107,6 +109,11 @@ class Writer(Judge):
         self._retagged_at = retag or 0
         self._appends = self._execute(_LAST_APPEND, (head,))[0][0] if head else 0
 
+    def _ids_in_log(self, batch: Sequence[Work]) -> set[bytes]:
+        """Those ids of the batch that the log has already: one look for all, because it has none, as a rule."""
+        ids = tuple([event.raw_id for work in batch for event in work.events])
+        return {id_ for (id_,) in self._execute(_IDS_IN_LOG, (apsw.carray(ids),))} if ids else set()
+
     def _commit(self) -> None:
         refused, search = self.refused, self._search
         self._pending.write()
@@ -128,34 +135,27 @@ class Writer(Judge):
         return self._retagged_at
 
     def _position_of(self, ids: set[bytes]) -> int | None:
-        if not ids.isdisjoint(self._pending.ids):
-            self._pending.write()
-        if len(ids) == 1:
-            found = self._execute(_POSITION_BY_ID, (*ids,))
-        else:
-            found = self._execute(_POSITION_BY_IDS, (apsw.carray(tuple(ids)),))
-        return found[0][0] if found else None
+        if ids.isdisjoint(self._taken):
+            return None
+        self._pending.write()
+        ((position,),) = self._execute(_POSITION_BY_IDS, (apsw.carray(tuple(ids)),))
+        return int(position)
 
     def _first(self, query: Query, after: int) -> int | None:
-        if any(item.where is not None or not (item.types or item.index_tags()) for item in query.items):
-            self._pending.write()  # these are judged on the events themselves
         return self._search.first(query, after)
 
     def _matching(self, query: Query) -> Iterator[SequencedEvent]:
-        self._pending.write()
         return self._search.matching(query)
 
     def _events_at(self, positions: Sequence[int]) -> list[SequencedEvent]:
-        self._pending.write()
         return self._search.events_at(positions)
 
     def _retags_after(self, after: int) -> list[SequencedEvent]:
-        self._pending.write()
         query = Query.types(RETAGGED)
         return self._search.candidates(query, Range(after, self._search.head), self._search.head)
 
     def _events_appended(self, first: int, last: int) -> list[SequencedEvent]:
-        return events_of(self._execute(_EVENTS_APPENDED, (first - 1, last)))
+        return self._connection.events(_EVENTS_APPENDED, (first - 1, last))
 
     def _insert(self, events: Sequence[Event], guard: AppendCondition | None) -> AppendResult:
         search, pending, intern = self._search, self._pending, self._interning.intern
@@ -169,11 +169,12 @@ class Writer(Judge):
             shape,
             arguments,
         )
+        new, taken = self._new, self._taken
         for position, event in enumerate(events, first):
-            tags = [intern(tag) for tag in index_tags(event.tags, event.stream, event.subject, event.key)]
-            self._new.add(position, intern(event.type), tags)
+            tags = index_tags(event.tags, event.stream, event.subject, event.key)
+            new.add(position, intern(event.type), [*map(intern, tags)])
             self._new_entries += 1 + len(tags)
-            pending.ids.add(event.raw_id)
+            taken.add(event.raw_id)
             pending.rows.append(
                 (
                     position, event.type, event.data, event.raw_tags, event.stream, event.subject,
@@ -214,8 +215,8 @@ class Writer(Judge):
         type_ = intern(event.type)
         self._execute(_KEEP_APPENDED_TAGS, (position,))
         self._execute(_RETAG_EVENT, (position, event.with_present_tags(tags).raw_tags))
-        self._connection.run_many(_POSTING_DELETE, [(intern(tag), type_, position) for tag in change.removed])
-        self._connection.run_many(_POSTING_INSERT, [(intern(tag), type_, position) for tag in change.added])
+        for statement, changed in ((_POSTING_DELETE, change.removed), (_POSTING_INSERT, change.added)):
+            self._connection.run_many(statement, [(key_of(intern(tag), type_), position) for tag in changed])
 
     def _result_holding(self, position: int) -> AppendResult:
         self._pending.write()
