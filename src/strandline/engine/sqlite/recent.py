@@ -20,7 +20,7 @@ from .connection import Connection
 from .names import EVERY_EVENT, Names
 from .statements import sql
 
-SEGMENT_EVENTS = 5_000
+SEGMENT_EVENTS = 20_000
 
 _RECENT_EVENTS = sql("recent_events")
 
@@ -66,17 +66,18 @@ class Segment:
 
     def tags(self, after: int, until: int) -> set[int]:
         """The tags of the events in `(after, until]`."""
-        return {key >> 31 for key in list(self._positions) if self.first((key,), after, until)}
+        present = {key >> 31 for key in list(self._positions)}
+        return {tag for tag in present if self.first(tag, self.types(tag), after, until)}
 
     def types(self, tag: int) -> list[int]:
         """The types of the events that carry a tag."""
         return [type_ for type_ in list(self._types) if key_of(tag, type_) in self._positions]
 
-    def first(self, keys: Iterable[int], after: int, until: int) -> int | None:
-        """The first position under one of the keys in `(after, until]`."""
+    def first(self, tag: int, types: Sequence[int], after: int, until: int) -> int | None:
+        """The first position with the tag and one of the types in `(after, until]`."""
         first = until + 1
-        for key in keys:
-            positions = self._positions.get(key)
+        for type_ in types:
+            positions = self._positions.get(tag << 31 | type_)
             if positions is not None and positions[-1] > after:
                 first = min(first, positions[bisect_right(positions, after)])
         return first if first <= until else None
@@ -142,6 +143,14 @@ class Recent:
             self._segments = known
 
     def _load(self, segments: tuple[Segment, ...], connection: Connection, head: int) -> tuple[Segment, ...]:
+        known = self._names.ids
+
+        def number(text: str) -> int:
+            found = known.get(text) or self._names.find(connection, text)
+            if found is None:
+                raise CorruptLog(f"the log has no number for {text!r}")
+            return found
+
         while segments[-1].head < head:
             last = segments[-1]
             upto = min(head, last.after + SEGMENT_EVENTS)
@@ -149,19 +158,9 @@ class Recent:
                 _RECENT_EVENTS, (last.head, upto)
             ):
                 names = index_tags(split_tags(tags), stream, subject, None)  # the key is one of the tags
-                last.add(
-                    position,
-                    self._number(connection, type_),
-                    [self._number(connection, tag) for tag in names],
-                )
+                last.add(position, number(type_), [*map(number, names)])
             segments = _sealed(segments)
         return segments
-
-    def _number(self, connection: Connection, text: str) -> int:
-        number = self._names.find(connection, text)
-        if number is None:
-            raise CorruptLog(f"the log has no number for {text!r}")
-        return number
 
 
 def _sealed(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:

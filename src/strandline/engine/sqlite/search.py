@@ -220,11 +220,10 @@ class Search:
         return known
 
     def _first_recent(self, wanted: Wanted, after: int) -> int | None:
-        tag, after = wanted.tags[0], max(after, self.indexed_to)
+        tag, types, after = wanted.tags[0], wanted.types, max(after, self.indexed_to)
         for segment in self.segments:
             if segment.head > after:
-                keys = [tag << 31 | type_ for type_ in wanted.recent_types(segment)]
-                found = segment.first(keys, after, self.head)
+                found = segment.first(tag, types or wanted.recent_types(segment), after, self.head)
                 if found is not None:
                     return found
         return None

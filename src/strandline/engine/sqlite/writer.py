@@ -158,7 +158,7 @@ class Writer(Judge):
         return self._connection.events(_EVENTS_APPENDED, (first - 1, last))
 
     def _insert(self, events: Sequence[Event], guard: AppendCondition | None) -> AppendResult:
-        search, pending, intern = self._search, self._pending, self._interning.intern
+        search, rows, intern = self._search, self._pending.rows, self._interning.intern
         recorded_at = search.recorded_at = self._time.now(search.recorded_at)
         first = search.head + 1
         self._appends += 1
@@ -175,7 +175,7 @@ class Writer(Judge):
             new.add(position, intern(event.type), [*map(intern, tags)])
             self._new_entries += 1 + len(tags)
             taken.add(event.raw_id)
-            pending.rows.append(
+            rows.append(
                 (
                     position, event.type, event.data, event.raw_tags, event.stream, event.subject,
                     event.raw_id, encode_metadata(event.metadata), recorded_at, *about_append,
