@@ -7,7 +7,7 @@ import fcntl
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from itertools import starmap
+from itertools import chain, starmap
 from typing import Any
 
 import apsw
@@ -21,6 +21,18 @@ READER_CACHE_KIB = 8_192
 MAPPED_BYTES = 1 << 30  # read through the system's page cache: a commit does not make a reader start cold
 
 Execute = Callable[[str, Sequence[Any]], list[Any]]
+
+
+class Insert:
+    """A statement that inserts rows, several with one step: each step has its price, and gives up the
+    interpreter lock, which another thread may then hold for long.
+    """
+
+    SIZES = (16, 4, 1)
+
+    def __init__(self, statement: str) -> None:
+        begin, values, row = statement.rpartition("values")
+        self.by_size = [(size, begin + values + ",".join([row] * size)) for size in self.SIZES]
 
 
 class Connection:
@@ -59,6 +71,14 @@ class Connection:
     def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement for each row of parameters."""
         self._cursor.executemany(statement, rows)
+
+    def insert(self, statement: Insert, rows: Sequence[Sequence[Any]]) -> None:
+        """Insert the rows."""
+        done = 0
+        for size, text in statement.by_size:
+            while len(rows) - done >= size:
+                self._cursor.execute(text, [*chain.from_iterable(rows[done : done + size])])
+                done += size
 
     @property
     def in_transaction(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from .connection import Connection
+from .connection import Connection, Insert
 from .recent import Entry, Segment
 from .statements import sql
 
@@ -15,8 +15,9 @@ from .statements import sql
 PACE = 4
 SETTLE_AT_LEAST = 256
 
-_EVENT_INSERT = sql("event_insert")
-_POSTING_INSERT = sql("posting_insert")
+POSTING_INSERT = Insert(sql("posting_insert"))
+
+_EVENT_INSERT = Insert(sql("event_insert"))
 _MOVE_INDEXED_TO = sql("move_indexed_to")
 
 
@@ -30,7 +31,7 @@ class PendingEvents:
     def write(self) -> None:
         """Put them into the table."""
         if self.rows:
-            self._connection.run_many(_EVENT_INSERT, self.rows)
+            self._connection.insert(_EVENT_INSERT, self.rows)
             self.clear()
 
     def clear(self) -> None:
@@ -64,7 +65,7 @@ class Settling:
             self._segment, self._from, self._entries = segment, indexed_to, segment.entries(indexed_to)
         self._due = 0
         batch = list(islice(self._entries, wanted))
-        self._connection.run_many(_POSTING_INSERT, batch)
+        self._connection.insert(POSTING_INSERT, batch)
         if wanted is None or len(batch) < wanted:
             return self._move(segment.head)
         return indexed_to
@@ -72,7 +73,7 @@ class Settling:
     def settle_all(self, segments: tuple[Segment, ...], indexed_to: int) -> int:
         """Write all entries."""
         for segment in segments:
-            self._connection.run_many(_POSTING_INSERT, list(segment.entries(indexed_to)))
+            self._connection.insert(POSTING_INSERT, list(segment.entries(indexed_to)))
         self.start_again()
         return self._move(segments[-1].head)
 

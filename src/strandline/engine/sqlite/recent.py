@@ -24,16 +24,16 @@ SEGMENT_EVENTS = 20_000
 
 _RECENT_EVENTS = sql("recent_events")
 
-Entry = tuple[int, int]
-
-
-def key_of(tag: int, type_: int) -> int:
-    """A tag and a type as one number, which sorts like the pair: a place in the index."""
-    return tag << 31 | type_
+Entry = tuple[int, int, int]
+TYPE_BITS = 31
+TYPE = (1 << TYPE_BITS) - 1
 
 
 class Segment:
-    """The index entries of the events in `(after, head]`: positions by tag and type, ascending."""
+    """The index entries of the events in `(after, head]`: positions by tag and type, ascending.
+
+    Tag and type are one number, which sorts like the pair.
+    """
 
     __slots__ = ("_positions", "_types", "after", "head")
 
@@ -47,7 +47,7 @@ class Segment:
         """Add the next event."""
         self._types.add(type_)
         for tag in (EVERY_EVENT, *tags):
-            key = tag << 31 | type_
+            key = tag << TYPE_BITS | type_
             if key in self._positions:
                 self._positions[key].append(position)
             else:
@@ -66,18 +66,18 @@ class Segment:
 
     def tags(self, after: int, until: int) -> set[int]:
         """The tags of the events in `(after, until]`."""
-        present = {key >> 31 for key in list(self._positions)}
+        present = {key >> TYPE_BITS for key in list(self._positions)}
         return {tag for tag in present if self.first(tag, self.types(tag), after, until)}
 
     def types(self, tag: int) -> list[int]:
         """The types of the events that carry a tag."""
-        return [type_ for type_ in list(self._types) if key_of(tag, type_) in self._positions]
+        return [type_ for type_ in list(self._types) if tag << TYPE_BITS | type_ in self._positions]
 
     def first(self, tag: int, types: Sequence[int], after: int, until: int) -> int | None:
         """The first position with the tag and one of the types in `(after, until]`."""
         first = until + 1
         for type_ in types:
-            positions = self._positions.get(tag << 31 | type_)
+            positions = self._positions.get(tag << TYPE_BITS | type_)
             if positions is not None and positions[-1] > after:
                 first = min(first, positions[bisect_right(positions, after)])
         return first if first <= until else None
@@ -86,7 +86,7 @@ class Segment:
         """The positions with all the tags and one of the types in `(after, until]`, ascending."""
         found: list[int] = []
         for type_ in types:
-            lists = [self._positions.get(tag << 31 | type_) for tag in tags]
+            lists = [self._positions.get(tag << TYPE_BITS | type_) for tag in tags]
             rarest = lists[0] if len(lists) == 1 else min(lists, key=lambda positions: len(positions or ()))
             if not rarest or rarest[-1] <= after:
                 continue
@@ -102,9 +102,9 @@ class Segment:
     def entries(self, after: int) -> Iterator[Entry]:
         """The entries of positions beyond `after`, in the order of the index."""
         for key in sorted(self._positions):
-            positions = self._positions[key]
+            tag, type_, positions = key >> TYPE_BITS, key & TYPE, self._positions[key]
             for position in positions[bisect_right(positions, after) :]:
-                yield key, position
+                yield tag, type_, position
 
 
 class Recent:

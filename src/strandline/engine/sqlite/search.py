@@ -20,7 +20,7 @@ from ...query import Query, QueryItem
 from .. import Page, Span
 from .connection import Connection
 from .names import EVERY_EVENT, Find, Names
-from .recent import Recent, Segment
+from .recent import TYPE_BITS, Recent, Segment
 from .statements import sql
 
 T = TypeVar("T")
@@ -320,7 +320,7 @@ class Search:
         types = wanted.types
         if types is None:
             types = [type_ for type_ in self._types_in_file(tag) if type_ not in wanted.excluded]
-        return [tag << 31 | type_ for type_ in types]
+        return [tag << TYPE_BITS | type_ for type_ in types]
 
     def _types_in_file(self, tag: int) -> list[int]:
         return [type_ for (type_,) in self._execute(_TYPES_OF_TAG, (tag,))]

@@ -17,8 +17,8 @@ from ..rules import Time, record_status
 from .conditions import NOT_AUDITABLE, NOT_RECORDED, Shape, pack
 from .connection import Connection
 from .names import Interning, Names
-from .pending import PendingEvents, Settling
-from .recent import Recent, Segment, key_of
+from .pending import POSTING_INSERT, PendingEvents, Settling
+from .recent import Recent, Segment
 from .search import Range, Search
 from .statements import sql
 
@@ -27,7 +27,6 @@ _IDS_IN_LOG = sql("ids_in_log")
 _POSITION_BY_IDS = sql("position_by_ids")
 _APPEND_HOLDING = sql("append_holding")
 _EVENTS_APPENDED = sql("events_appended")
-_POSTING_INSERT = sql("posting_insert")
 _LAST_APPEND = sql("last_append")
 _POSTING_DELETE = sql("posting_delete")
 _SHAPE_BY_TEXT = sql("shape_by_text")
@@ -215,8 +214,8 @@ class Writer(Judge):
         type_ = intern(event.type)
         self._execute(_KEEP_APPENDED_TAGS, (position,))
         self._execute(_RETAG_EVENT, (position, event.with_present_tags(tags).raw_tags))
-        for statement, changed in ((_POSTING_DELETE, change.removed), (_POSTING_INSERT, change.added)):
-            self._connection.run_many(statement, [(key_of(intern(tag), type_), position) for tag in changed])
+        self._connection.run_many(_POSTING_DELETE, [(intern(tag), type_, position) for tag in change.removed])
+        self._connection.insert(POSTING_INSERT, [(intern(tag), type_, position) for tag in change.added])
 
     def _result_holding(self, position: int) -> AppendResult:
         self._pending.write()
