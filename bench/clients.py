@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from array import array
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -56,6 +57,7 @@ def join(samples: Sequence[Sample]) -> Sample:
 
 def run_threads(steps: Sequence[Step], seconds: float) -> Sample:
     """Repeat each step in a thread of its own; every one runs at least once after the warm-up."""
+    _set_own_objects_aside()
     begin = perf_counter() + _warm_up(seconds)
     samples = [Sample(begin) for _ in steps]
 
@@ -80,6 +82,7 @@ def run_times(steps: Sequence[Step], times: int) -> None:
 
 async def run_tasks(steps: Sequence[AsyncStep], seconds: float) -> Sample:
     """Like `run_threads`, in tasks of this event loop."""
+    _set_own_objects_aside()
     begin = perf_counter() + _warm_up(seconds)
     samples = [Sample(begin) for _ in steps]
 
@@ -203,6 +206,12 @@ async def executes_async(client: AsyncCommandClient, decisions: Iterator[Decisio
 
 def _warm_up(seconds: float) -> float:
     return min(0.3, seconds / 4)
+
+
+def _set_own_objects_aside() -> None:
+    """Let the collector not go through the decisions again and again that clients in Python have ready."""
+    gc.collect()
+    gc.freeze()
 
 
 def _in_threads(target: Callable[..., None], *arguments: Sequence[object]) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from typing import NamedTuple
 
 DATA_BYTES = 200
+PREPARED = 16_384  # decisions of all clients together
 HOT_EVENTS = 100_000
 RARE_EVENTS = 10
 HOT_TAG = "campus:main"
@@ -43,14 +45,8 @@ class Decision(NamedTuple):
 
     course: int
     student: int
-
-    @property
-    def query(self) -> Query:
-        return decision_query(self.course, self.student)
-
-    @property
-    def event(self) -> NewEvent:
-        return subscription(self.course, self.student)
+    query: Query
+    event: NewEvent
 
 
 @dataclass(frozen=True)
@@ -94,12 +90,18 @@ class Workload:
         return max(self.events, self.hot_events + max(RARE_EVENTS, self.hot_events // 10))
 
     def decisions(self, client: int, clients: int) -> Iterator[Decision]:
-        """Endless decisions of one client of many; no other one touches its courses and students."""
-        choose = random.Random(client)
-        while True:
+        """Endless decisions of one client of many; no other one touches its courses and students.
+
+        Made in advance and then repeated: to invent them is not the work of a store.
+        """
+        choose, made = random.Random(client), []
+        for _ in range(max(PREPARED // clients, 1)):
             course = client + clients * choose.randrange(self.courses // clients)
             student = client + clients * choose.randrange(self.students // clients)
-            yield Decision(course, student)
+            made.append(
+                Decision(course, student, decision_query(course, student), subscription(course, student))
+            )
+        return cycle(made)
 
     def hot(self) -> Workload:
         """As many courses and students as the smallest workload has: all of them are used again and again."""
