@@ -109,7 +109,7 @@ def _look_at(read: Iterable[SequencedEvent]) -> int:
 
 
 def _arguments(decision: Decision) -> tuple[Course, Student, str]:
-    course, student = decision
+    course, student = decision.course, decision.student
     return Course(str(course)), Student(str(student)), note(course, student)
 
 
