@@ -97,7 +97,8 @@ class Sequencer:
         self._queue: deque[AnyTicket] = deque()
         self._leading = threading.RLock()
         self._is_closed = False
-        self._worker_turn = threading.Event()
+        self._worker_rests = threading.Lock()  # whoever has work for the worker lets it go
+        self._worker_rests.acquire()
         self._worker: threading.Thread | None = None
 
     def run(self, works: Sequence[Work]) -> list[Outcome]:
@@ -108,7 +109,7 @@ class Sequencer:
         """Like `run`, awaited. Cancelled while it queues, it is not written; later, it is."""
         ticket = LoopTicket(works)
         self._enter(ticket)
-        if not self._worker_turn.is_set():
+        if self._worker_rests.locked():
             self._turn_to_worker()
         try:
             await ticket.future
@@ -124,7 +125,7 @@ class Sequencer:
                 return
         self._run(ThreadTicket(()), closes=True)
         if self._worker is not None:
-            self._worker_turn.set()
+            self._turn_to_worker()
             self._worker.join()
 
     def _run(self, ticket: ThreadTicket, *, closes: bool = False) -> list[Outcome]:
@@ -228,16 +229,17 @@ class Sequencer:
                 ticket.settle([next(outcomes) for _ in ticket.works])
 
     def _turn_to_worker(self) -> None:
-        with self._mutex:
-            if self._worker is None:
-                self._worker = threading.Thread(target=self._work, name="strandline-writer", daemon=True)
-                self._worker.start()
-        self._worker_turn.set()
+        if self._worker is None:
+            with self._mutex:
+                if self._worker is None:
+                    self._worker = threading.Thread(target=self._work, name="strandline-writer", daemon=True)
+                    self._worker.start()
+        with contextlib.suppress(RuntimeError):  # called already
+            self._worker_rests.release()
 
     def _work(self) -> None:
         while not self._is_closed or self._queue:
-            self._worker_turn.wait()
-            self._worker_turn.clear()
+            self._worker_rests.acquire()
             self._lead(None)
 
 
