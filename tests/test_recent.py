@@ -110,3 +110,13 @@ def test_segments_that_the_file_has_are_dropped(path: Path, tiny: None) -> None:
             store.append(Event("A", number, tags=[f"t:{number}"]))
         kept: Recent = store.engine._recent  # type: ignore[attr-defined]
         assert len(kept._segments) <= 4
+
+
+def test_any_number_of_events_is_written_as_it_is(path: Path, tiny: None) -> None:
+    """Rows go in several at a time, and those that are left over too."""
+    with strandline.connect(path) as store:
+        for count in range(1, 40):
+            store.append([Event("A", number, tags=[f"of:{count}"]) for number in range(count)])
+        for count in range(1, 40):
+            assert [event.json() for event in store.read(Query.tag(f"of:{count}"))] == list(range(count))
+    assert check_log(path).problems == []

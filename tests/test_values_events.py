@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import subprocess
+import sys
 from datetime import UTC, datetime
-from uuid import UUID
+from uuid import RFC_4122, UUID
 
 import pytest
 from hypothesis import given
@@ -192,3 +194,33 @@ def test_data_that_a_line_cannot_carry_travels_as_base64(data: bytes) -> None:
 def test_a_time_without_a_zone_is_refused(when: object) -> None:
     with pytest.raises(InvalidInput):
         to_microseconds(when)  # type: ignore[arg-type]
+
+
+def test_ids_are_in_order_of_time_and_of_version_7() -> None:
+    ids = [Event("A", 0).id for _ in range(1_000)]
+    assert len(set(ids)) == 1_000
+    assert {(id_.version, id_.variant) for id_ in ids} == {(7, RFC_4122)}
+    stamps = [id_.int >> 64 for id_ in ids]
+    assert stamps == sorted(stamps)
+
+
+def test_a_forked_process_makes_ids_of_its_own() -> None:
+    """Random bits that were asked for before the fork are used by one of the two only."""
+    made = subprocess.run(
+        [sys.executable, "-c", FORK], capture_output=True, text=True, check=True, timeout=60
+    )
+    parent, child = made.stdout.split()
+    assert parent != child
+
+
+FORK = """
+import os
+from strandline.event import uuid7
+
+uuid7()
+half = slice(8, None)  # the other half is the time
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+print(uuid7()[half].hex(), flush=True)
+"""

@@ -304,3 +304,11 @@ def test_a_where_that_is_too_deep_is_refused_when_it_is_made() -> None:
     for where in ({"a": deep}, {"a": {"$eq": deep}}, {"a": [deep]}):
         with pytest.raises(InvalidQuery, match="levels deep"):
             QueryItem(where=where)
+
+
+def test_a_query_knows_whether_it_must_look_into_events() -> None:
+    filtered = QueryItem(types=["A"], where={"x": 1})
+    assert Query.of(QueryItem(types=["A"]), filtered).has_where
+    assert not Query.of(QueryItem(types=["A"])).has_where
+    assert not Query.of(filtered, QueryItem()).has_where  # every event matches
+    assert (Query.types("A") & Query.of(QueryItem(where={"x": 1}))).has_where
