@@ -42,14 +42,23 @@ def drive(
 ) -> Sample:
     """Connect, and let the crowd decide on its own keys for so many seconds."""
     keeps_states = action == "cached"
+    warm_up = [
+        decision
+        for index in range(crowd.here if keeps_states else 0)
+        for decision in workload.every_key(crowd.first + index, crowd.everywhere)
+    ]
     decisions = [workload.decisions(crowd.first + index, crowd.everywhere) for index in range(crowd.here)]
     if store.is_async:
 
         async def run() -> Sample:
             async with store.connect_async(address, keeps_states=keeps_states) as client:
+                for decision in warm_up:
+                    await client.execute(decision)
                 steps = [await ASYNC_STEPS[action](client, each) for each in decisions]
                 return await run_tasks(steps, seconds)
 
         return asyncio.run(run())
     with store.connect(address, keeps_states=keeps_states) as client:
+        for decision in warm_up:
+            client.execute(decision)
         return run_threads([STEPS[action](client, each) for each in decisions], seconds)

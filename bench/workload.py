@@ -98,14 +98,24 @@ class Workload:
         for _ in range(max(PREPARED // clients, 1)):
             course = client + clients * choose.randrange(self.courses // clients)
             student = client + clients * choose.randrange(self.students // clients)
-            made.append(
-                Decision(course, student, decision_query(course, student), subscription(course, student))
-            )
+            made.append(_decision(course, student))
         return cycle(made)
+
+    def every_key(self, client: int, clients: int) -> list[Decision]:
+        """Decisions of one client of many that touch each of its courses and students."""
+        courses, students = self.courses // clients, self.students // clients
+        return [
+            _decision(client + clients * (number % courses), client + clients * (number % students))
+            for number in range(max(courses, students))
+        ]
 
     def hot(self) -> Workload:
         """As many courses and students as the smallest workload has: all of them are used again and again."""
         return Workload(0)
+
+
+def _decision(course: int, student: int) -> Decision:
+    return Decision(course, student, decision_query(course, student), subscription(course, student))
 
 
 def decision_query(course: int, student: int) -> Query:
