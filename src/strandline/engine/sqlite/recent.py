@@ -20,7 +20,7 @@ from .connection import Connection
 from .names import EVERY_EVENT, Names
 from .statements import sql
 
-SEGMENT_EVENTS = 20_000
+SEGMENT_EVENTS = 5_000
 
 _RECENT_EVENTS = sql("recent_events")
 
