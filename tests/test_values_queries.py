@@ -252,6 +252,14 @@ def test_a_callable_has_no_json_form() -> None:
             write()
 
 
+def test_several_parts_ask_for_what_each_of_them_asks_for() -> None:
+    one, other = AppendCondition(Query.tag("x"), 3), AppendCondition(Query.types("A"), 2)
+    joined = AppendCondition.all_of(one, other)
+    assert joined.parts == (one, other)
+    assert (joined.fail_if_events_match, joined.after) == (Query.tag("x") | Query.types("A"), 2)
+    assert AppendCondition.from_json(joined.to_json()) == joined
+
+
 def test_all_of_nothing_is_invalid() -> None:
     with pytest.raises(InvalidInput):
         AppendCondition.all_of()

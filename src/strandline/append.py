@@ -31,7 +31,8 @@ def check_position(value: object, name: str) -> int:
 class AppendCondition(FrozenValue):
     """Refuses an append if an event that matches the query has a position greater than `after`.
 
-    `AppendCondition.all_of(a, b)` has several parts, each with its own `after`; see `parts`.
+    `AppendCondition.all_of(a, b)` has several parts, each with its own `after`; see `parts`. Its own query is
+    that of all parts together, its own `after` the lowest of theirs.
     """
 
     __slots__ = ("after", "fail_if_events_match", "parts")
@@ -66,7 +67,8 @@ class AppendCondition(FrozenValue):
             raise InvalidInput("all_of needs a condition", hint="leave the condition out to append always")
         if len(unique) == 1:
             return unique[0]
-        joined = object.__new__(cls)
+        items = [item for part in unique for item in part.fail_if_events_match.items]
+        joined = cls(Query(items), min(part.after for part in unique))
         object.__setattr__(joined, "parts", unique)
         return joined
 

@@ -41,7 +41,7 @@ from strandline import (
 )
 from strandline.domain.boundary import NEAR, Member
 from strandline.domain.steps import Append, ReadEvents, Step
-from strandline.testing import violations
+from strandline.testing import interfering, violations
 
 
 @pytest.fixture
@@ -225,6 +225,36 @@ def test_a_retag_behind_an_own_append_refuses_the_guess(store: EventStore) -> No
     with pytest.raises(CourseFull):
         store.execute(join, Places("c1"), "s4")
     assert violations(store) == []
+
+
+def test_a_retag_from_one_projection_to_another_refuses_the_decision(store: EventStore) -> None:
+    """What both find together is the same as before, but neither is what it was."""
+    store.append([changed(9, "c2"), subscribed("s1")])
+
+    @command
+    def swap(gives: Places, takes: Places) -> Iterator[StudentSubscribed]:
+        if "s1" not in gives.students:
+            raise CourseFull
+        yield subscribed("s1", takes.id)
+
+    def move() -> None:
+        store.retag([3], replace={"course": ["c2"]})
+
+    with interfering(store, move), pytest.raises(CourseFull):
+        store.execute(swap, Places("c1"), Places("c2"))
+    assert (store.project(Places("c1")).students, store.project(Places("c2")).students) == ([], ["s1"])
+
+
+def test_a_retag_inside_one_projection_that_enters_another_refuses_the_decision(store: EventStore) -> None:
+    """An event of the student moves to the course: the student has it before and after."""
+    store.append([subscribed("s1", "c9"), subscribed("s2"), subscribed("s3")])
+
+    def move() -> None:
+        store.retag([2], replace={"course": ["c1"]})
+
+    with interfering(store, move), pytest.raises(CourseFull):
+        store.execute(enroll, Student("s1"), Course("c1"))
+    assert store.project(Course("c1")).taken == 3
 
 
 def test_an_event_that_does_not_conflict_is_in_the_next_decision(store: EventStore, steps: Steps) -> None:

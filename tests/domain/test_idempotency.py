@@ -101,7 +101,7 @@ def test_the_key_is_no_tag_that_anybody_sees_and_survives_retags(store: EventSto
     assert store.execute(once, Student("s1"), Course("c1")).duplicate
     assert store.stats().tags == len({tag for event in store.read() for tag in event.tags})
     *_, append = [append for append in store.appends() if append.condition is not None]
-    assert [part.fail_if_events_match.items[0].key for part in append.condition.parts] == [None, KEY]  # type: ignore[union-attr]
+    assert {part.fail_if_events_match.items[0].key for part in append.condition.parts} == {None, KEY}  # type: ignore[union-attr]
     assert violations(store) == []
 
 

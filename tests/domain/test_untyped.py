@@ -309,3 +309,16 @@ def test_many_threads_never_take_more_than_there_is(store: EventStore) -> None:
         thread.join()
     assert store.count(Query.tag("user:1")) == 3
     assert violations(store) == []
+
+
+def test_a_retag_from_one_tag_to_another_is_decided_again(store: EventStore) -> None:
+    store.append(joined("course:1"))
+    seen = []
+
+    def decide(events: Events) -> list[Event]:
+        seen.append([event.tags for event in events])
+        return [joined("course:2")]
+
+    with interfering(store, lambda: store.retag([1], replace={"course": ["2"]})):
+        store.decide({"course:1", "course:2"}, decide)
+    assert seen == [[("course:1",)], [("course:2",)]]

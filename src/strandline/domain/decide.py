@@ -10,7 +10,7 @@ from ..errors import AppendConditionFailed, InvalidInput
 from ..event import Event
 from ..query import Query, QueryItem
 from ..tag_id import IdValue
-from .boundary import BoundaryOf
+from .boundary import BoundaryOf, nothing_newer
 from .cache import DecisionCache, catch_up
 from .command import Bound, Command, Executed
 from .event import DomainEvent
@@ -140,8 +140,7 @@ def condition_of(command: Command[Any, Any], boundary: BoundaryOf) -> AppendCond
     if not command.guard:
         return None
     types = [cls.event_type for cls in command.guard]
-    items = [QueryItem(types, member.item.tags) for member in boundary.members]
-    return AppendCondition(Query(items), boundary.members[0].head)
+    return nothing_newer((QueryItem(types, member.item.tags), member.head) for member in boundary.members)
 
 
 def _events(decided: Sequence[Event | DomainEvent], command: Command[Any, Any]) -> list[Event]:

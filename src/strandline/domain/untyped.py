@@ -15,6 +15,7 @@ from ..partition import stream_for
 from ..query import Query, QueryItem
 from ..tag_id import TagId
 from . import missing_tags
+from .boundary import nothing_newer
 from .command import ATTEMPTS, Executed, check_attempts, collected
 from .event import DomainEvent
 from .retry import Decided, until_accepted
@@ -81,7 +82,7 @@ def decide(
             return Decided.nothing(value, found.head)
         events = [_addressed(event, tag_with, destination) for event in decided]
         yield from missing_tags.check_tags(scope.query.items, events)
-        request = AppendRequest(events, AppendCondition(guarded, found.head))
+        request = AppendRequest(events, nothing_newer((item, found.head) for item in guarded.items))
         return Decided(request, value, AppendResult(0, 0, 0))
 
     return until_accepted(once, check_attempts(attempts))
