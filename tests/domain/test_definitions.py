@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from enrolment import (
     StudentSubscribed,
 )
 
+import strandline
 from strandline import DomainEvent, Event, InvalidInput, Projection, TagId, command, on, upcast
 
 Define = Callable[[], Any]
@@ -439,6 +441,13 @@ def a_command_that_waits() -> None:
     async def odd(course: Course) -> Any: ...
 
 
+@mistake("the default of Locked.lock cannot be copied", "write None")
+def a_default_that_cannot_be_copied() -> None:
+    class Locked(Projection):
+        id: CourseId
+        lock: Any = threading.Lock()
+
+
 @mistake("a command is a function", "@command def")
 def a_command_that_is_a_class() -> None:
     command(Course)  # type: ignore[call-overload]
@@ -543,6 +552,22 @@ def test_what_is_unusual_but_right_is_no_mistake() -> None:
     assert (event.stream, event.tags) == ("course:c1", ("course:c1", "course:c2", "course:c3"))
     assert vars(Sub("c1")) == {"id": "c1", "seen": [], "key_count": 0}
     assert [*decide(Course("c1"), [Sub("c1")], Course, lambda _: True)] == [InvoiceWritten(number=1)]
+
+
+def test_defaults_are_not_shared_whatever_they_are_in() -> None:
+    class Pair(Projection):
+        id: CourseId
+        pair: tuple[list[str], list[str]] = ([], [])
+
+        @on
+        def defined(self, event: CourseDefined) -> None:
+            self.pair[0].append("defined")
+
+    with strandline.connect("memory:", decision_cache=0) as store:
+        store.append(CourseDefined(course=CourseId("c1"), capacity=1))
+        assert store.project(Pair("c1")).pair == (["defined"], [])
+        assert store.project(Pair("c1")).pair == (["defined"], [])
+    assert Pair("c2").pair == ([], [])
 
 
 def test_a_projection_that_handles_nothing_can_be_a_base_but_not_be_used() -> None:

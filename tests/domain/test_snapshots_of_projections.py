@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -151,8 +152,17 @@ def _redefined() -> list[Any]:
         def subscribed(self, event: StudentSubscribed) -> None:
             self.taken += 1
 
-    Renamed.__qualname__, Renamed.__module__ = "Tally", Tally.__module__
-    return [Renamed]
+    class Lower(Projection, snapshot_every=2):
+        id: CourseId
+        taken: int = 10
+
+        @on
+        def subscribed(self, event: StudentSubscribed) -> None:
+            self.taken -= 4
+
+    for cls in (Renamed, Lower):
+        cls.__qualname__, cls.__module__ = "Tally", Tally.__module__
+    return [Renamed, Lower]
 
 
 def test_a_retag_behind_a_snapshot_builds_it_anew(store: EventStore) -> None:
@@ -187,6 +197,53 @@ def test_a_state_that_json_would_change_is_not_kept_and_that_is_told(store: Even
     with pytest.warns(SnapshotFailed, match="does not come back from JSON as it was"):
         assert store.project(Odd("c1")).names == ("s1",)
     assert store.engine.load_snapshot(f"{Odd.__module__}.Odd", "course:c1") is None
+
+
+class Mistyped(Projection, snapshot_every=1):
+    id: CourseId
+    taken: int = 0
+
+    @on
+    def subscribed(self, event: StudentSubscribed) -> None:
+        self.taken = event.student  # type: ignore[assignment]
+
+
+class Counts(Projection, snapshot_every=1):
+    id: CourseId
+    by_name: dict[str, int] = defaultdict(int)
+
+    @on
+    def subscribed(self, event: StudentSubscribed) -> None:
+        self.by_name[event.student] += 1
+
+
+@pytest.mark.parametrize("kind", [Mistyped, Counts])
+def test_a_state_that_would_come_back_as_another_type_spoils_no_append(
+    store: EventStore, kind: type[Projection]
+) -> None:
+    store.append(subscribed("s1"))
+    with pytest.warns(SnapshotFailed, match="does not come back from JSON as it was"):
+        store.project(kind("c1"))
+    store.append(subscribed("s2"))
+    with pytest.warns(SnapshotFailed):
+        assert "s2" in str(store.project(kind("c1")))
+
+
+def test_an_own_append_is_done_even_if_the_state_after_it_has_no_snapshot(place: Place) -> None:
+    @command
+    def mistype(mistyped: Mistyped) -> StudentSubscribed:
+        return subscribed("s1", mistyped.id)
+
+    with place.connect() as store, pytest.warns(SnapshotFailed):
+        assert store.execute(mistype, Mistyped("c1")).position == 1
+
+
+def test_a_boundary_by_hand_has_all_events_whatever_the_snapshot(store: EventStore) -> None:
+    store.append([subscribed("s1"), subscribed("s2")])
+    assert store.project(Tally("c1")).taken == 2
+    with store.boundary(Tally("c1")) as b:
+        assert [event.position for event in b.events] == [2, 3]
+        assert b.states == (_tally(2),)
 
 
 def test_a_snapshot_that_cannot_be_saved_spoils_no_decision(

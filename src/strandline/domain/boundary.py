@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from ..append import AppendCondition
 from ..errors import InvalidQuery
 from ..event import Event, SequencedEvent
 from ..names import RETAGGED
 from ..query import Query, QueryItem
-from ..retag import changes_of
 from .clashes import refuse_clashes
 from .event import DomainEvent, reader
 from .event_shape import event_shape
+from .member import Member
 from .projection import Projection
 from .shape import shape_of
 
-Name = tuple[Any, ...]
 Route = tuple[
     "Member",
     Callable[..., None],
@@ -30,69 +28,6 @@ Route = tuple[
 
 # States whose heads are no further apart than this are brought up to date by one read.
 NEAR = 1_000
-
-
-class Member:
-    """A projection in a boundary: its state, and the head of the read that it is the state of."""
-
-    __slots__ = ("head", "is_kept", "is_own", "item", "name", "shape", "state", "unsaved")
-
-    def __init__(self, state: Projection, head: int = 0, *, is_own: bool = False) -> None:
-        self.state = state
-        self.name = name_of(state)
-        self.shape = shape_of(type(state))
-        self.item = self.shape.item(self.name[1:])
-        self.head = head
-        self.is_own = is_own  # nobody is known to have written to it since our own append
-        self.is_kept = False  # somebody else has the state too: it must not change
-        self.unsaved = 0  # how many events were folded since the last snapshot
-
-    def twin(self) -> Member:
-        """The same, for somebody who goes on from it."""
-        twin = object.__new__(Member)
-        twin.state, twin.name, twin.shape, twin.item = self.state, self.name, self.shape, self.item
-        twin.head, twin.is_own, twin.is_kept, twin.unsaved = self.head, self.is_own, True, self.unsaved
-        return twin
-
-    @property
-    def guard_item(self) -> QueryItem | None:
-        """The events that spoil a decision made with it."""
-        return self.item if self.shape.is_guarded_whole else self.state._guard_item()
-
-    def start_again(self) -> None:
-        """Forget the state."""
-        self.start_with(self.state._fresh(), 0)
-
-    def start_with(self, state: Projection, head: int) -> None:
-        """Go on from a state as of a head."""
-        self.state, self.head, self.unsaved = state, head, 0
-        self.is_own = self.is_kept = False
-
-    def changing_state(self) -> Projection:
-        """The state, to be changed."""
-        if self.is_kept:
-            self.state, self.is_kept = self.state._copy(), False
-        return self.state
-
-    def is_misled_by(self, events: Iterable[SequencedEvent], head: int) -> bool:
-        """Whether what was folded is no longer what the item means: a retag took or gave one of its tags.
-
-        Also if the log is shorter than what was folded, because it was restored from a backup.
-        """
-        return self.head > head or any(
-            event.type == RETAGGED
-            and event.position > self.head
-            and any(
-                not {*change.removed, *change.added}.isdisjoint(self.item.tags)
-                for change in changes_of(event)
-            )
-            for event in events
-        )
-
-
-def name_of(projection: Projection) -> Name:
-    """What tells a projection from all others: its class and its key."""
-    return type(projection), *projection._key()
 
 
 class BoundaryOf:
@@ -149,7 +84,7 @@ def near(members: Sequence[Member]) -> tuple[list[Member], list[Member]]:
 def query_of(members: Sequence[Member]) -> Query:
     """What is to be read for the members; retags too, if they can matter for what was folded."""
     items = [member.item for member in members]
-    if any(member.head > 0 and member.item.tags for member in members):
+    if any(member.depends_on_tags for member in members):
         items.append(_RETAGS)
     return Query(items)
 
@@ -172,6 +107,9 @@ def fold(members: Sequence[Member], events: Sequence[SequencedEvent]) -> None:
             else:
                 handle(decoded)
             member.unsaved += 1
+            member.is_own = False
+    for member in members if routes else ():
+        member.check_key()
 
 
 def _has_all(tags: str, lines: tuple[str, ...]) -> bool:
@@ -181,12 +119,10 @@ def _has_all(tags: str, lines: tuple[str, ...]) -> bool:
     return True
 
 
-def advanced(member: Member, events: Sequence[Event], head: int) -> Member | None:
-    """The member after an own append of these events up to `head`; None if that takes a look at the log."""
+def advanced(member: Member, events: Sequence[Event], head: int) -> Member:
+    """The member after an own append of these events up to `head`."""
     handlers, tags = member.shape.handlers, member.item.tags
     mine = [event for event in events if event.type in handlers and all(tag in event.tags for tag in tags)]
-    if any(handlers[event.type][0].takes_recorded for event in mine):
-        return None
     after = member.twin()
     after.head, after.is_own, after.unsaved = head, True, member.unsaved + len(mine)
     if mine:
@@ -195,6 +131,7 @@ def advanced(member: Member, events: Sequence[Event], head: int) -> Member | Non
         for event in mine[-1:] if state._last_only else mine:
             handler, cls = handlers[event.type]
             getattr(state, handler.name)(cls.from_event(event))
+        after.check_key()
     return after
 
 

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from ..event import Event, SequencedEvent
 from ..query import Query
 from . import snapshot
-from .boundary import Member, Name, advanced, fold, name_of, near, query_of
+from .boundary import advanced, fold, near, query_of
+from .member import Member, Name, Uncopyable, name_of
 from .projection import Projection
 from .steps import Events, ReadEvents, Steps
 
@@ -40,17 +41,14 @@ class DecisionCache:
     def advance(self, members: Sequence[Member], events: Sequence[Event], head: int) -> Steps[None]:
         """Keep the states as they are after our own append: its condition proves that nothing else changed them."""
         for member in members if self._size else ():
-            if not member.shape.is_guarded_whole:
+            if not (member.is_kept and member.is_proven_by_appends):
                 continue
             try:
                 after = advanced(member, events, head)
-            except Exception:  # noqa: BLE001  (the append is done; who reads these events is told what is wrong)
-                after = None
-            if after is None:
-                self.forget(member)
-            else:
-                yield from snapshot.save(after)
-                self._keep(after)
+            except Exception:  # noqa: BLE001, S112  (the append is done; who reads these events is told what is wrong)
+                continue
+            yield from snapshot.save(after)
+            self._keep(after)
 
     def handed_out(self, members: Sequence[Member]) -> list[Projection]:
         """The states for somebody who may change them: copies of those that are kept from now on."""
@@ -75,22 +73,37 @@ class DecisionCache:
 
     def _handed_out(self, member: Member) -> Projection:
         try:
-            copied = member.state._copy()
-        except Exception:  # noqa: BLE001  (a state that cannot be copied, for whatever reason, is used once)
-            return member.state
+            copied = member.copied_state()
+        except Uncopyable:
+            if member.is_kept:
+                raise
+            return member.state  # it is used once
+        member.is_kept = True
         if not member.is_own:
-            member.is_kept = True
             self._keep(member)
         return copied
+
+
+def up_to_date(members: Sequence[Member], cache: DecisionCache) -> Steps[list[Projection]]:
+    """The states as of now, for somebody who may change them."""
+    try:
+        yield from catch_up(members, cache)
+        return cache.handed_out(members)
+    except Uncopyable:  # our own append led to it, so nobody has tried to copy it before
+        for member in members:
+            cache.forget(member)
+            member.start_again()
+    yield from catch_up(members, cache)
+    return cache.handed_out(members)
 
 
 def catch_up(
     members: Sequence[Member], cache: DecisionCache, seen: list[SequencedEvent] | None = None
 ) -> Steps[None]:
-    """Bring the states to the present, all to the same head; `seen` is given the events that were read."""
+    """Bring the states to the present, all to the same head; `seen` is given the events they were folded from."""
     head: int | None = None
     waiting = [member for member in members if not member.state._last_only]
-    for member in waiting:
+    for member in waiting if seen is None else ():  # who wants to see all events cannot begin later
         if member.head == 0 and member.state._snapshot_every is not None:
             yield from snapshot.begin(member)
     while waiting:

@@ -11,7 +11,7 @@ from ..event import Event
 from ..query import Query, QueryItem
 from ..tag_id import IdValue
 from .boundary import BoundaryOf, nothing_newer
-from .cache import DecisionCache, catch_up
+from .cache import DecisionCache, catch_up, up_to_date
 from .command import Bound, Command, Executed
 from .event import DomainEvent
 from .missing_tags import check_tags
@@ -34,9 +34,8 @@ def execute(bound: Bound, cache: DecisionCache) -> Steps[Executed[Any]]:
 
 def project(projection: Projected, cache: DecisionCache) -> Steps[Projected]:
     """The state of a projection as of now."""
-    boundary = BoundaryOf([cache.member(projection)])
-    yield from catch_up(boundary.members, cache)
-    return cache.handed_out(boundary.members)[0]  # type: ignore[return-value]
+    (state,) = yield from up_to_date([cache.member(projection)], cache)
+    return state  # type: ignore[return-value]
 
 
 def instance(projection: type[Projected] | Projected, key: tuple[IdValue, ...]) -> Projected:
@@ -90,7 +89,7 @@ class _Execution:
         self._next = None
         yield from catch_up(unread, self._cache)
         try:
-            decided = yield from self._decide(boundary)
+            decided = yield from self._decide(boundary, self._cache.handed_out(boundary.members))
         except Exception:  # noqa: BLE001  (whatever a rule raises, it raises it again after a read)
             return None
         if decided.request is None and not decided.result.duplicate:
@@ -104,13 +103,13 @@ class _Execution:
     def decide(self) -> Steps[Decided]:
         """Decide with states as of now."""
         boundary, self._next = self._next or self._boundary(), None
-        yield from catch_up(boundary.members, self._cache)
-        return (yield from self._decide(boundary))
+        states = yield from up_to_date(boundary.members, self._cache)
+        return (yield from self._decide(boundary, states))
 
     def _boundary(self) -> BoundaryOf:
         return BoundaryOf([self._cache.member(projection) for projection in self._projections])
 
-    def _decide(self, boundary: BoundaryOf) -> Steps[Decided]:
+    def _decide(self, boundary: BoundaryOf, states: Sequence[Projection]) -> Steps[Decided]:
         if self._once is not None:
             # After the read: a twin that the read has seen is found here, and not taken for somebody else.
             done: Events = yield ReadEvents(self._once)
@@ -118,7 +117,7 @@ class _Execution:
                 first, last = done.events[0].position, done.events[-1].position
                 return Decided(None, None, AppendResult(first, last, last - first + 1, duplicate=True))
         now = (yield AskTime()) if self._bound.asks_for_time else None
-        decided, value = self._bound.decide(self._cache.handed_out(boundary.members), now)
+        decided, value = self._bound.decide(states, now)
         if not decided:
             return Decided.nothing(value, max(member.head for member in boundary.members))
         events = _events(decided, self._command)

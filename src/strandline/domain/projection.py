@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypeVar, overload
 
 from ..errors import InvalidInput
 from ..event import SequencedEvent
-from ..query import Query, QueryItem
+from ..query import Query
 from ..tag_id import IdValue, TagId
 from .annotations import name_of, names_here
 from .event import DomainEvent
@@ -95,10 +95,6 @@ class Projection:
         """The events that it is folded from."""
         return Query.of(shape_of(type(self)).item(self._key()))
 
-    def _guard_item(self) -> QueryItem | None:
-        """The events that spoil a decision made with it; None if there are none."""
-        return shape_of(type(self)).guard_item(self._key())
-
     def apply(self, event: SequencedEvent) -> None:
         """Take an event that belongs to it into the state."""
         handler, cls = shape_of(type(self)).handlers[event.type]
@@ -120,8 +116,9 @@ class Projection:
     def _copy(self) -> Self:
         """A state of its own: changing one does not change the other."""
         twin = object.__new__(type(self))
+        copied: dict[int, Any] = {}  # for all fields: what two of them share, they share in the copy too
         for name, value in vars(self).items():
-            twin.__dict__[name] = value if isinstance(value, ATOMS) else copy.deepcopy(value)
+            twin.__dict__[name] = value if isinstance(value, ATOMS) else copy.deepcopy(value, copied)
         return twin
 
     def __eq__(self, other: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import inspect
 from collections.abc import Sequence
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from .projection import Projection
 
 ATOMS = (str, bytes, int, float, bool, type(None), datetime, UUID, Decimal, Enum)
-_IMMUTABLE = (*ATOMS, tuple, frozenset)
 _MISSING = object()
 
 
@@ -61,6 +61,7 @@ class Shape:
         self._types = tuple(sorted(self.handlers))
         self._guarded = tuple(name for name in self._types if self.handlers[name][0].conflicts)
         self.is_guarded_whole = self._guarded == self._types
+        self.sees_recorded = any(handler.takes_recorded for handler, _ in self.handlers.values())
 
     @property
     def events(self) -> list[type[DomainEvent]]:
@@ -100,7 +101,7 @@ class Shape:
                 f"{place(default)} has the name of a field", hint=f"give the method another name: on_{name}"
             )
         if default is not _MISSING:
-            self.state.append((name, default, isinstance(default, _IMMUTABLE)))
+            self.state.append((name, default, _is_immutable(default, f"{name_of(cls)}.{name}")))
         elif isinstance(kind, type) and issubclass(kind, TagId) and kind is not TagId:
             self.key.append((name, kind))
         else:
@@ -118,6 +119,17 @@ class Shape:
                 hint="handle it in one method",
             )
         self.handlers[event.event_type] = (handler, event)
+
+
+def _is_immutable(default: object, where: str) -> bool:
+    """Whether all projections may have the same one; a tuple may have a list in it."""
+    try:
+        return isinstance(default, ATOMS) or copy.deepcopy(default) is default
+    except Exception as error:
+        raise InvalidInput(
+            f"the default of {where} cannot be copied: {error}",
+            hint="each projection gets a copy: write None",
+        ) from error
 
 
 def declare(cls: type[Projection], here: Names) -> None:

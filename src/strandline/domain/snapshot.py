@@ -18,7 +18,7 @@ from ..engine import Snapshot
 from ..errors import StrandlineError
 from . import codec
 from .annotations import callers
-from .boundary import Member
+from .member import Member
 from .projection import Projection
 from .shape import shape_of
 from .steps import LoadSnapshot, SaveSnapshot, Steps
@@ -31,7 +31,7 @@ class SnapshotFailed(UserWarning):
 def begin(member: Member) -> Steps[None]:
     """Let a member that has nothing folded yet begin with its snapshot, if there is one."""
     cls: Any = type(member.state)
-    found: Snapshot | None = yield LoadSnapshot(_name(cls), _key(member.state))
+    found: Snapshot | None = yield LoadSnapshot(_name(cls), _key(member))
     if found is not None and found.version == _version(cls):
         with contextlib.suppress(msgspec.MsgspecError):  # whatever that is, it is no state
             member.start_with(_state(member.state, found.state), found.position)
@@ -45,7 +45,7 @@ def save(member: Member) -> Steps[None]:
     member.unsaved = 0
     try:
         state = _encoded(member.state)
-        yield SaveSnapshot(Snapshot(_name(cls), _key(member.state), _version(cls), member.head, state))
+        yield SaveSnapshot(Snapshot(_name(cls), _key(member), _version(cls), member.head, state))
     except StrandlineError as error:
         message = f"the state of {member.state!r:.80} was not kept: {error}"
         warnings.warn(f"{message}; {error.hint}", SnapshotFailed, stacklevel=callers())
@@ -54,11 +54,27 @@ def save(member: Member) -> Steps[None]:
 def _encoded(state: Projection) -> bytes:
     """The state as JSON, if it can be read again as it was."""
     cls: Any = type(state)
-    data = codec.encode(_form(cls)(**{name: vars(state)[name] for name in _fields(cls)}))
-    with contextlib.suppress(msgspec.MsgspecError):
-        if _state(state, data) == state:
-            return data
-    raise codec.no_json_form(state)
+    try:
+        data = codec.encode(_form(cls)(**{name: vars(state)[name] for name in _fields(cls)}))
+        is_same = _is_same(vars(_state(state, data)), vars(state))
+    except StrandlineError:
+        raise
+    except Exception as error:  # whatever is in a state, the decision is made and the append is done
+        raise codec.no_json_form(state) from error
+    if not is_same:
+        raise codec.no_json_form(state)
+    return data
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two values are equal and of the same types: a defaultdict that comes back as a dict is no more one."""
+    if type(one) is not type(other):
+        return {type(one), type(other)} == {int, float} and bool(one == other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return bool(one == other)
 
 
 def _state(projection: Projection, data: bytes) -> Projection:
@@ -78,8 +94,8 @@ def _name(cls: type[Projection]) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _key(projection: Projection) -> str:
-    return "\n".join(value.tag for value in projection._key())
+def _key(member: Member) -> str:
+    return "\n".join(value.tag for value in member.name[1:])
 
 
 @functools.cache
@@ -98,5 +114,6 @@ def _version(cls: Any) -> str:
     """The version that the class says, and what can be seen of a change that nobody thought of."""
     shape = shape_of(cls)
     seen = [f"{name}: {kind}" for name, kind in shape.fields.items()]
+    seen += [f"{name} = {default!r}" for name, default, _ in shape.state]
     handled = sorted(f"{name} {event.event_version}" for name, (_, event) in shape.handlers.items())
     return f"{cls._version}-{hashlib.sha256(repr((seen, handled)).encode()).hexdigest()[:12]}"

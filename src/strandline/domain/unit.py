@@ -18,7 +18,7 @@ from .steps import Append, Steps
 
 Ts = TypeVarTuple("Ts")
 
-_NOTHING_KEPT = DecisionCache(0)  # `events` are all that the states were folded from
+_NOTHING_KEPT = DecisionCache(0)
 
 
 class Unit(Generic[*Ts]):

@@ -1,0 +1,112 @@
+"""A projection in a boundary: its state, and what the state is the state of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..errors import InvalidInput
+from ..event import SequencedEvent
+from ..names import RETAGGED
+from ..query import QueryItem
+from ..retag import changes_of
+from .projection import Projection
+from .shape import shape_of
+
+Name = tuple[Any, ...]
+"""The class of a projection, and the values of its key."""
+
+
+class Uncopyable(Exception):
+    """A state has something in it that cannot be copied, for whatever reason."""
+
+
+class Member:
+    """A projection in a boundary: its state, and the head of the read that it is the state of."""
+
+    __slots__ = ("head", "is_kept", "is_own", "item", "name", "shape", "state", "unsaved")
+
+    def __init__(self, state: Projection, head: int = 0, *, is_own: bool = False) -> None:
+        self.state = state
+        self.name = name_of(state)
+        self.shape = shape_of(type(state))
+        self.item = self.shape.item(self.name[1:])
+        self.head = head
+        self.is_own = is_own  # nobody is known to have written to it since our own append
+        self.is_kept = False  # somebody else has the state too: it must not change
+        self.unsaved = 0  # how many events were folded since the last snapshot
+
+    def twin(self) -> Member:
+        """The same, for somebody who goes on from it."""
+        twin = object.__new__(Member)
+        twin.state, twin.name, twin.shape, twin.item = self.state, self.name, self.shape, self.item
+        twin.head, twin.is_own, twin.is_kept, twin.unsaved = self.head, self.is_own, True, self.unsaved
+        return twin
+
+    @property
+    def is_proven_by_appends(self) -> bool:
+        """Whether an accepted append proves that nothing else changed the state.
+
+        Not if some of its events spoil no decision, nor if it may have looked at tags that no condition asks for.
+        """
+        return self.shape.is_guarded_whole and not self.shape.sees_recorded
+
+    @property
+    def guard_item(self) -> QueryItem | None:
+        """The events that spoil a decision made with it."""
+        return self.item if self.shape.is_guarded_whole else self.shape.guard_item(self.name[1:])
+
+    @property
+    def depends_on_tags(self) -> bool:
+        """Whether a retag can change what was folded."""
+        return self.head > 0 and (self.shape.sees_recorded or bool(self.item.tags))
+
+    def start_again(self) -> None:
+        """Forget the state."""
+        self.start_with(self.state._fresh(), 0)
+
+    def start_with(self, state: Projection, head: int) -> None:
+        """Go on from a state as of a head."""
+        self.state, self.head, self.unsaved = state, head, 0
+        self.is_own = self.is_kept = False
+
+    def changing_state(self) -> Projection:
+        """The state, to be changed."""
+        if self.is_kept:
+            self.state, self.is_kept = self.copied_state(), False
+        return self.state
+
+    def copied_state(self) -> Projection:
+        """A copy of the state."""
+        try:
+            return self.state._copy()
+        except Exception as error:
+            raise Uncopyable from error
+
+    def is_misled_by(self, events: Iterable[SequencedEvent], head: int) -> bool:
+        """Whether what was folded is no longer what the item means: a retag took or gave one of its tags.
+
+        Also if the log is shorter than what was folded, because it was restored from a backup.
+        """
+        return self.head > head or any(
+            event.type == RETAGGED and event.position > self.head and self._is_touched_by(event)
+            for event in events
+        )
+
+    def _is_touched_by(self, retag: SequencedEvent) -> bool:
+        return self.shape.sees_recorded or any(
+            not {*change.removed, *change.added}.isdisjoint(self.item.tags) for change in changes_of(retag)
+        )
+
+    def check_key(self) -> None:
+        """A handler that changes the key would make it the state of something else."""
+        if self.state._key() != self.name[1:]:
+            raise InvalidInput(
+                f"a handler of {type(self.state).__name__} changed its key {self.name[1:]}",
+                hint="the key says which events are folded; keep the new id in a field with a default",
+            )
+
+
+def name_of(projection: Projection) -> Name:
+    """What tells a projection from all others: its class and its key."""
+    return type(projection), *projection._key()
