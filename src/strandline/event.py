@@ -102,7 +102,10 @@ class _Data:
         """The event as one of its class, `event.decode(CourseDefined)`."""
         from_event: Callable[[Any], T] | None = getattr(kind, "from_event", None)
         if from_event is None:
-            raise InvalidInput(f"an event is decoded to a DomainEvent, not to {kind!r:.80}")
+            raise InvalidInput(
+                f"an event is decoded to a DomainEvent, not to {kind!r:.80}",
+                hint="write event.decode(CourseDefined), or event.json()",
+            )
         return from_event(self)
 
     def _data_fields(self) -> dict[str, Any]:
@@ -147,7 +150,7 @@ class Event(_Data):
         put(self, "data", data if data.__class__ is bytes else _encode(data))
         put(self, "tags", _event_tags(tags))
         put(self, "raw_id", uuid7() if id is None else _uuid(id).bytes)
-        put(self, "metadata", {} if metadata is None else _metadata(metadata))
+        put(self, "metadata", {} if metadata is None else check_metadata(metadata))
         put(self, "stream", None if stream is None else check_name(stream, "stream", InvalidEvent))
         put(self, "subject", None if subject is None else check_name(subject, "subject", InvalidEvent))
         put(self, "key", None)
@@ -173,7 +176,7 @@ class Event(_Data):
 
     def with_metadata(self, metadata: Mapping[str, str]) -> Event:
         """The same event (same id) with more metadata."""
-        return self._copy(metadata={**self.metadata, **_metadata(metadata)}) if metadata else self
+        return self._copy(metadata={**self.metadata, **check_metadata(metadata)}) if metadata else self
 
     def with_key(self, key: str) -> Event:
         """The same event (same id) with the idempotency key of its append."""
@@ -460,9 +463,12 @@ def _uuid(value: object) -> UUID:
         ) from error
 
 
-def _metadata(metadata: object) -> dict[str, str]:
+def check_metadata(metadata: object) -> dict[str, str]:
+    """A copy of the metadata, if events may have it."""
     if not isinstance(metadata, Mapping):
-        raise InvalidEvent(f"metadata is a mapping of text to text: {metadata!r:.80}")
+        raise InvalidEvent(
+            f"metadata is a mapping of text to text: {metadata!r:.80}", hint='write {"user": "ada"}'
+        )
     for name, value in metadata.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidEvent(
@@ -472,7 +478,7 @@ def _metadata(metadata: object) -> dict[str, str]:
     try:
         msgspec.json.encode(plain)
     except UnicodeError as error:
-        raise InvalidEvent(f"metadata is not valid text: {error}") from error
+        raise InvalidEvent(f"metadata is not valid text: {error}", hint="remove lone surrogates") from error
     return plain
 
 

@@ -30,6 +30,11 @@ def event_fields(
     stream: Accessor | None,
 ) -> dict[str, Any]:
     """The fields of the event that an object, or its JSON text, stands for; the object is its data."""
+    if not callable(tags) and not isinstance(tags, Mapping):
+        raise InvalidInput(
+            f"tags are prefixes and paths, or a function, not {tags!r:.60}",
+            hint='write {"course": "courseId"}',
+        )
     found, data = _object(value)
     return {
         "type": _required(found, type, "type"),
@@ -89,7 +94,7 @@ def _tags(found: object, paths: TagPaths) -> Iterator[str]:
         for each in value if isinstance(value, (list, tuple)) else () if value is None else (value,):
             text = _name(each, "tag")
             is_kind = isinstance(prefix, type) and issubclass(prefix, TagId)
-            yield prefix(text).tag if is_kind else f"{prefix}:{text}"
+            yield prefix(text).tag if is_kind else f"{_name(prefix, 'prefix')}:{text}"
 
 
 def _name(value: object, what: str) -> str:

@@ -23,6 +23,11 @@ def stream_for(tags: Iterable[str], partitions: int = PARTITIONS, prefix: str = 
             f"partitions is a whole number from 1 to {_MOST_PARTITIONS}, not {partitions!r:.40}",
             hint=f"leave it out to have {PARTITIONS}",
         )
+    if not isinstance(prefix, str):
+        raise InvalidInput(
+            f"the prefix of a stream is text, not {type(prefix).__name__}",
+            hint=f"leave it out to have {PREFIX!r}",
+        )
     canonical = "|".join(check_tags(tags, InvalidInput))
     bucket = _bucket(_hash(canonical.encode()), partitions) if canonical else 0
     return check_name(f"{prefix}{bucket}", "stream", InvalidInput)

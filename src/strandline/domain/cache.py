@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from ..errors import InvalidInput
 from ..event import Event, SequencedEvent
 from ..query import Query
 from . import snapshot
@@ -25,6 +26,11 @@ class DecisionCache:
     """Keeps the states that were used last, at most so many. Safe to share between threads."""
 
     def __init__(self, size: int) -> None:
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise InvalidInput(
+                f"the decision cache has a whole number of states, not {size!r:.40}",
+                hint="write 0 to keep none",
+            )
         self._size = size
         self._kept: OrderedDict[Name, Member] = OrderedDict()
         self._lock = threading.Lock()

@@ -13,7 +13,7 @@ import msgspec
 
 from ..append import AppendResult
 from ..errors import InvalidEvent, InvalidInput
-from ..event import Event, SequencedEvent
+from ..event import Event, SequencedEvent, check_metadata
 from ..names import check_key, check_name, name_list
 from .annotations import Names, names_here
 from .event import DomainEvent
@@ -89,10 +89,10 @@ class Command(Generic[P, R]):
         """
         known = self.options
         if idempotency_key is not None:
-            check_name(idempotency_key, "idempotency key", InvalidInput)
+            check_name(idempotency_key, "command's key", InvalidInput)
         options = Options(
             known.attempts if attempts is None else check_attempts(attempts),
-            known.metadata if metadata is None else {**(known.metadata or {}), **metadata},
+            known.metadata if metadata is None else {**(known.metadata or {}), **check_metadata(metadata)},
             known.idempotency_key if idempotency_key is None else idempotency_key,
         )
         twin = copy.copy(self)
@@ -105,6 +105,11 @@ class Command(Generic[P, R]):
         Their metadata has `causation_id`, the id of that event, and `correlation_id`, which is that event's own
         or else its id: so whatever followed from one event has its id.
         """
+        if not isinstance(event, (Event, SequencedEvent)):
+            raise InvalidInput(
+                f"a command is caused by an event that has an id, not by a {type(event).__name__}",
+                hint="pass an event that was read from the log, or an Event",
+            )
         correlation = event.metadata.get(CORRELATION, str(event.id))
         return self.with_options(metadata={CORRELATION: correlation, CAUSATION: str(event.id)})
 

@@ -10,7 +10,7 @@ import msgspec
 
 from ..errors import InvalidEvent
 from ..event import Event, SequencedEvent
-from ..names import check_own_name
+from ..names import check_own_name, check_tags
 from . import codec
 from .annotations import name_of, names_here
 from .event_shape import EventShape, declare_event, event_shape
@@ -113,7 +113,7 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
         return Event(
             cls.event_type,
             self._encoded(shape),
-            tags=(*shape.tags(self), *tags),
+            tags=[*shape.tags(self), *check_tags(tags, InvalidEvent)],
             id=id,
             metadata=metadata,
             stream=shape.stream(self) if stream is None else stream,
@@ -135,6 +135,10 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
     @classmethod
     def from_event(cls, event: Event | SequencedEvent) -> Self:
         """The typed form of an event of the log, older versions upcast."""
+        if not isinstance(event, (Event, SequencedEvent)):
+            raise InvalidEvent(
+                f"a {type(event).__name__} is no event of a log", hint="pass an event that was read"
+            )
         if event.type != cls.event_type:
             raise InvalidEvent(
                 f"{_name(event)} is not a {cls.__name__}, whose type is {cls.event_type}",

@@ -71,6 +71,11 @@ def decide(
             f"what decides is a function, not {type(function).__name__}",
             hint="write store.decide(tags, lambda events: [Event(…)])",
         )
+    if tag_with is not None and not callable(tag_with):
+        raise InvalidInput(
+            f"tag_with is a function, not {type(tag_with).__name__}",
+            hint="write tag_with=lambda event: [tags]",
+        )
     scope = scope_of(boundary)
     destination = _destination(scope, stream)
     guarded = AppendCondition(scope.query if condition is None else condition).fail_if_events_match

@@ -28,6 +28,10 @@ def interfering(store: EventStore | AsyncEventStore, *rivals: Rival) -> Iterator
     whatever it likes (of an async store: also one that is to be awaited). An attempt meets one
     rival; what rivals do themselves is left alone. `used` says how many have acted.
     """
+    if not isinstance(store, (EventStore, AsyncEventStore)):
+        raise InvalidInput(
+            f"rivals interfere with a store, not with {store!r:.60}", hint="write interfering(store, event)"
+        )
     interference = Interference(store, rivals)
     before = vars(store).get("_perform")  # another interference, if they are nested
     store._perform = interference.perform()  # type: ignore[method-assign]

@@ -1,0 +1,115 @@
+"""Whatever is passed by mistake is refused with an error that says the fix, and nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from enrolment import Course, CourseDefined, CourseId, Student, enroll
+
+import strandline
+from strandline import Decision, Event, EventStore, Query, QueryItem, StrandlineError, command
+from strandline.partition import stream_for
+from strandline.testing import given, interfering
+
+DEFINED = CourseDefined(course=CourseId("c1"), capacity=1)
+Mistake = Callable[[Any], object]
+
+
+@command
+def define_all(courses: list[Course]) -> Iterator[CourseDefined]:
+    yield DEFINED
+
+
+def nothing(_: Sequence[Any]) -> list[Event]:
+    return []
+
+
+def something(_: Sequence[Any]) -> list[Event]:
+    return [Event("Noted", {}, tags=["course:c1"])]
+
+
+MISTAKES: dict[str, Mistake] = {
+    "options: metadata that is a number": lambda _: enroll.with_options(metadata=5),  # type: ignore[arg-type]
+    "options: metadata that is text": lambda _: enroll.with_options(metadata="user"),  # type: ignore[arg-type]
+    "options: metadata of numbers": lambda _: enroll.with_options(metadata={"user": 7}),  # type: ignore[dict-item]
+    "options: metadata with a surrogate": lambda _: enroll.with_options(metadata={"user": "\ud800"}),
+    "options: an empty key": lambda _: enroll.with_options(idempotency_key=""),
+    "options: a key that is a number": lambda _: enroll.with_options(idempotency_key=7),  # type: ignore[arg-type]
+    "options: a key with a line end": lambda _: enroll.with_options(idempotency_key="k\n"),
+    "options: a long key": lambda _: enroll.with_options(idempotency_key="k" * 257),
+    "options: no attempt": lambda _: enroll.with_options(attempts=0),
+    "caused by text": lambda _: enroll.caused_by("x"),  # type: ignore[arg-type]
+    "caused by an event without an id": lambda _: enroll.caused_by(DEFINED),  # type: ignore[arg-type]
+    "execute: no command": lambda store: store.execute(print),
+    "execute: no arguments": lambda store: store.execute(enroll),
+    "execute: an unknown argument": lambda store: store.execute(enroll, Student("s1"), cours="c1"),
+    "execute: None for a projection": lambda store: store.execute(enroll, None, Course("c1")),
+    "execute: a class for a projection": lambda store: store.execute(enroll, Student, Course("c1")),
+    "execute: another projection": lambda store: store.execute(enroll, Course("c1"), Course("c1")),
+    "execute: an empty id": lambda store: store.execute(enroll, "", "c1"),
+    "execute: an id with a line end": lambda store: store.execute(enroll, "s\n1", "c1"),
+    "execute: a long id": lambda store: store.execute(enroll, "s" * 300, "c1"),
+    "execute: text for a list": lambda store: store.execute(define_all, "c1"),
+    "execute: None for a list": lambda store: store.execute(define_all, None),
+    "execute: None in a list": lambda store: store.execute(define_all, [None]),
+    "execute: an empty list": lambda store: store.execute(define_all, []),
+    "project: None": lambda store: store.project(None),
+    "project: a class without its key": lambda store: store.project(Course),
+    "project: a key twice": lambda store: store.project(Course("c1"), "c2"),
+    "boundary: nothing": lambda store: store.boundary().__enter__(),
+    "boundary: text": lambda store: store.boundary("course:c1"),
+    "boundary: a class": lambda store: store.boundary(Course),
+    "explain: no command": lambda store: store.explain(print),
+    "decide: None": lambda store: store.decide(None, nothing),
+    "decide: no tags": lambda store: store.decide([], nothing),
+    "decide: tags that are numbers": lambda store: store.decide({5}, nothing),
+    "decide: an empty name": lambda store: store.decide("", nothing),
+    "decide: no function": lambda store: store.decide({"course:c1"}, None),
+    "decide: a number": lambda store: store.decide({"course:c1"}, lambda _: 5),
+    "decide: a class": lambda store: store.decide({"course:c1"}, lambda _: CourseDefined),
+    "decide: a list of text": lambda store: store.decide({"course:c1"}, lambda _: ["x"]),
+    "decide: a decision of a number": lambda store: store.decide({"course:c1"}, lambda _: Decision(1, 5)),  # type: ignore[arg-type]
+    "decide: tag_with a number": lambda store: store.decide({"course:c1"}, something, tag_with=5),
+    "decide: tag_with text": lambda store: store.decide({"course:c1"}, something, tag_with=lambda _: "vip"),
+    "decide: tag_with None": lambda store: store.decide({"course:c1"}, something, tag_with=lambda _: None),
+    "decide: a stream that is a number": lambda store: store.decide({"course:c1"}, something, stream=5),
+    "decide: a condition that is text": lambda store: store.decide({"course:c1"}, something, condition="x"),
+    "decide: attempts as text": lambda store: store.decide({"course:c1"}, something, attempts="many"),
+    "stream_for: text": lambda _: stream_for("course:c1"),
+    "stream_for: numbers": lambda _: stream_for([5]),  # type: ignore[list-item]
+    "stream_for: no partition": lambda _: stream_for(["a"], partitions=0),
+    "stream_for: a prefix that is None": lambda _: stream_for(["a"], prefix=None),  # type: ignore[arg-type]
+    "an id that is None": lambda _: CourseId(None),  # type: ignore[arg-type]
+    "an event of another type of value": lambda store: store.append(
+        CourseDefined(course=CourseId("c1"), capacity="x")  # type: ignore[arg-type]
+    ),
+    "an event with text for an id": lambda store: store.append(
+        CourseDefined(course="c1", capacity=1)  # type: ignore[arg-type]
+    ),
+    "tags that are text": lambda _: DEFINED.to_event(tags="vip"),
+    "decode: no class": lambda _: DEFINED.to_event().decode(5),  # type: ignore[arg-type]
+    "from_event: None": lambda _: CourseDefined.from_event(None),  # type: ignore[arg-type]
+    "a query for an empty key": lambda _: Query.of(QueryItem(key="")),
+    "foreign: tags that are text": lambda _: Event.from_foreign({"type": "A"}, tags="course"),  # type: ignore[arg-type]
+    "foreign: a prefix that is None": lambda _: Event.from_foreign({"type": "A"}, tags={None: "type"}),
+    "story: text": lambda _: given("x"),  # type: ignore[arg-type]
+    "story: no command": lambda _: given().when(None),  # type: ignore[arg-type]
+    "interfering: no store": lambda _: interfering(None, DEFINED).__enter__(),  # type: ignore[arg-type]
+    "interfering: no event": lambda store: interfering(store, 5).__enter__(),  # type: ignore[arg-type]
+    "a cache of less than nothing": lambda _: strandline.connect("memory:", decision_cache=-1),
+    "a cache of text": lambda _: strandline.connect("memory:", decision_cache="big"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_refused_with_the_fix_and_writes_nothing(mistake: Mistake) -> None:
+    with strandline.connect("memory:") as store, pytest.raises(StrandlineError) as refused:
+        mistake(store)
+    assert refused.value.hint
+    assert _head_of(store) == 0
+
+
+def _head_of(store: EventStore) -> int:
+    return store.engine.head()
