@@ -126,7 +126,20 @@ def test_our_own_events_come_back_as_they_were(event: Event, source: str) -> Non
         assert from_cloudevent(in_core(fields)) == event
 
 
-@given(event=own_events(data=st.dictionaries(st.text("ab"), st.integers(-9, 9)) | st.binary(min_size=1)))
+def is_no_json(data: bytes) -> bool:
+    """Bytes that happen to be JSON, that package reads as such: they do not come back as they were."""
+    try:
+        json.loads(data)
+    except ValueError:
+        return True
+    return False
+
+
+@given(
+    event=own_events(
+        data=st.dictionaries(st.text("ab"), st.integers(-9, 9)) | st.binary(min_size=1).filter(is_no_json)
+    )
+)
 def test_our_own_events_come_back_through_the_package_as_it_first_was(event: Event) -> None:
     fields = to_cloudevent(SequencedEvent.of(event, 3, 4))
     assert from_cloudevent(in_first_http(fields)) == event
