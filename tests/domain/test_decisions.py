@@ -34,6 +34,7 @@ import strandline
 from places import Place
 from strandline import (
     AppendConditionFailed,
+    AppendResult,
     EventStore,
     InvalidEvent,
     InvalidInput,
@@ -229,6 +230,18 @@ def broken(store: EventStore) -> None:
     with store.boundary(Course("c1")) as b:
         b.append(subscribed("s5"))
         _ = 1 / 0
+
+
+def test_a_boundary_that_is_tried_again_begins_anew(store: EventStore) -> None:
+    b = store.boundary(Course("c1"))
+    with interfering(store, subscribed("x")), pytest.raises(AppendConditionFailed), b:
+        b.append(subscribed("s1"))
+    with b:
+        assert (b.states[0].taken, [event.position for event in b.events]) == (1, [1, 2])
+        b.append(subscribed("s2"))
+    with b:
+        assert b.result is None
+    assert (b.result, store.head()) == (AppendResult(3, 3, 0), 3)
 
 
 def test_a_boundary_by_hand_appends_once_under_its_condition(store: EventStore) -> None:

@@ -28,6 +28,7 @@ class Unit(Generic[*Ts]):
     """The projections as of the read."""
 
     def __init__(self, projections: Sequence[Projection]) -> None:
+        self._projections = projections
         self._boundary = BoundaryOf.fresh(projections)
         self.events: list[SequencedEvent] = []
         self.head = 0
@@ -44,6 +45,9 @@ class Unit(Generic[*Ts]):
         self._collected.extend(events)
 
     def _begin(self) -> Steps[None]:
+        self._boundary = BoundaryOf.fresh(self._projections)  # whoever tries again begins anew
+        self._collected.clear()
+        self.result = None
         seen: list[SequencedEvent] = []
         yield from catch_up(self._boundary.members, _NOTHING_KEPT, seen)
         by_position = {event.position: event for event in seen}
