@@ -380,6 +380,9 @@ class _Json(msgspec.Struct):
     data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+_JSON = msgspec.json.Decoder(_Json)  # made here, by one thread: see domain/codec.py
+
+
 def encode_sorted(value: object) -> bytes:
     """JSON with sorted keys: the stable form."""
     return msgspec.json.encode(value, order="sorted")
@@ -394,7 +397,7 @@ def _decode_fields(text: str | bytes) -> dict[str, Any]:
     known = {*Event.__slots__, "id", "position", "recorded_at"} - {"raw_id"}
     try:
         fields = msgspec.json.decode(text)
-        raw = msgspec.json.decode(text, type=_Json).data
+        raw = _JSON.decode(text).data
         encoded = fields.pop("data_base64", None)
         decoded = None if encoded is None else base64.b64decode(encoded, validate=True)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:

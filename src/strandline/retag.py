@@ -40,6 +40,9 @@ class Changes(msgspec.Struct):
     changes: list[Change]
 
 
+_CHANGES = msgspec.json.Decoder(Changes)  # made here, by one thread: see domain/codec.py
+
+
 class Retag:
     """A request to retag the events of a query, or those at some positions."""
 
@@ -105,7 +108,7 @@ def retag_events(changes: Sequence[Change]) -> list[Event]:
 
 def changes_of(event: SequencedEvent) -> list[Change]:
     """What a `$retagged` event lists."""
-    return msgspec.json.decode(event.data, type=Changes).changes
+    return _CHANGES.decode(event.data).changes
 
 
 def meaning_changed(query: Query, event: SequencedEvent, old: tuple[str, ...], new: tuple[str, ...]) -> bool:

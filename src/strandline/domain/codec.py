@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import msgspec
@@ -25,6 +26,9 @@ def _decode_other(kind: type[Any], value: Any) -> Any:
 _new = str.__new__
 
 
+# msgspec works out a type when it is first used; if two threads do that at once, the process crashes (0.22).
+working_out = threading.RLock()
+
 _ENCODER = msgspec.json.Encoder(enc_hook=as_json)
 
 
@@ -46,9 +50,10 @@ def no_json_form(value: object) -> InvalidEvent:
 
 def decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
     """Reads values of this type from JSON."""
-    return msgspec.json.Decoder(kind, dec_hook=_decode_other)
+    with working_out:
+        return msgspec.json.Decoder(kind, dec_hook=_decode_other)
 
 
 def convert(value: Any, kind: type[Any]) -> Any:
-    """A decoded JSON value as a typed one."""
+    """A decoded JSON value as a typed one, of a type that has a decoder."""
     return msgspec.convert(value, kind, dec_hook=_decode_other)

@@ -144,10 +144,10 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
                 f"{_name(event)} is not a {cls.__name__}, whose type is {cls.event_type}",
                 hint="look at event.type first",
             )
-        version = _version_of(event)
+        version, shape = _version_of(event), event_shape(cls)
         try:
             if version == cls.event_version:
-                decoded: Self = event_shape(cls).decoder.decode(event.data)
+                decoded: Self = shape.decoder.decode(event.data)
                 return decoded
             converted: Self = codec.convert(cls._upcast(event, version), cls)
             return converted

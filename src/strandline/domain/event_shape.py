@@ -89,7 +89,8 @@ def _settle(cls: type[DomainEvent], here: Names | None) -> None:
 
 def _fields(cls: type[DomainEvent]) -> tuple[shapes.Field, ...]:
     try:
-        shape = shapes.type_info(cls)
+        with codec.working_out:
+            shape = shapes.type_info(cls)
     except NameError as error:
         raise Unresolved(
             f"a type that {name_of(cls)} uses is annotated with something that is not defined: {error}",
