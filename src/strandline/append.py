@@ -67,10 +67,17 @@ class AppendCondition(FrozenValue):
             raise InvalidInput("all_of needs a condition", hint="leave the condition out to append always")
         if len(unique) == 1:
             return unique[0]
-        items = [item for part in unique for item in part.fail_if_events_match.items]
-        joined = cls(Query(items), min(part.after for part in unique))
+        joined = object.__new__(cls)
         object.__setattr__(joined, "parts", unique)
         return joined
+
+    def __getattr__(self, name: str) -> Any:
+        # Of a condition with several parts, and only if somebody asks: decisions make many that nobody looks at.
+        if name == "fail_if_events_match":
+            return Query(item for part in self.parts for item in part.fail_if_events_match.items)
+        if name == "after":
+            return min(part.after for part in self.parts)
+        raise AttributeError(name)
 
     def to_json(self) -> str:
         """The stable JSON form."""
