@@ -107,7 +107,6 @@ def fold(members: Sequence[Member], events: Sequence[SequencedEvent]) -> None:
             else:
                 handle(decoded)
             member.unsaved += 1
-            member.is_own = False
     for member in members if routes else ():
         member.check_key()
 
@@ -140,6 +139,7 @@ def _routes(members: Sequence[Member]) -> dict[str, list[Route]]:
     routes: dict[str, list[Route]] = {}
     for member in members:
         state = member.changing_state()
+        member.is_own = False  # what comes now is not what our own append brought
         lines = tuple(f"\n{tag}\n" for tag in member.item.tags)
         for name, (handler, cls) in member.shape.handlers.items():
             method = getattr(state, handler.name)

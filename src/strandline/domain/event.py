@@ -51,7 +51,7 @@ class EventMeta(StructMeta):
         stream: str | None = None,
         **unknown: Any,
     ) -> Any:
-        cls: Any = super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=True)
+        cls: Any = super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=True, gc=False)
         if bases == (msgspec.Struct,):  # DomainEvent itself
             return cls
         if unknown:
