@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import traceback
 
 import pytest
 
@@ -12,6 +13,7 @@ from strandline import (
     AppendCondition,
     AppendConditionFailed,
     Event,
+    InvalidInput,
     InvalidQuery,
     Query,
     QueryItem,
@@ -53,6 +55,16 @@ def test_a_failed_condition_keeps_its_conflict() -> None:
 @pytest.mark.parametrize("written", [True, False, None])
 def test_unavailable_keeps_what_is_known_of_the_write(*, written: bool | None) -> None:
     assert pickle.loads(pickle.dumps(Unavailable("gone", written=written))).written is written
+
+
+@pytest.mark.parametrize("name", names)
+def test_a_traceback_shows_the_hint(name: str) -> None:
+    error = made(name)
+    assert "".join(traceback.format_exception(error)).endswith(f"hint: {error.hint}\n")
+
+
+def test_a_traceback_without_a_hint_says_nothing_about_one() -> None:
+    assert "hint" not in "".join(traceback.format_exception(InvalidInput("what happened")))
 
 
 def test_hints_have_defaults_where_the_class_knows_better() -> None:

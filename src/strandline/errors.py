@@ -64,8 +64,12 @@ class StrandlineError(Exception):
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
-        if hint is not None:
-            self.hint = hint
+        self.advise(self.hint if hint is None else hint)
+
+    def advise(self, hint: str) -> None:
+        """Say what to do: in `hint`, and as a note, which tracebacks show."""
+        self.hint = hint
+        self.__notes__ = [f"hint: {hint}"] if hint else []
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restore, (type(self), str(self), self.__dict__)
