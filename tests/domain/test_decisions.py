@@ -328,8 +328,16 @@ def test_mistakes_in_calls_say_what_to_change(store: EventStore) -> None:
 
     with pytest.raises(InvalidInput, match="projections are a list"):
         store.execute(enroll_in_all, "s1", "c1")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="is no command"):
-        store.execute(subscribed, "s1")  # type: ignore[arg-type]
+    for no_command, hint in (
+        (subscribed, "@command above"),
+        (enroll(Student("s1"), Course("c1")), "command itself"),
+    ):
+        with pytest.raises(InvalidInput, match="is no command") as caught:
+            store.execute(no_command, "s1")  # type: ignore[arg-type]
+        assert hint in caught.value.hint
+    with pytest.raises(InvalidInput, match="unexpected keyword argument 'idempotency_key'") as caught:
+        store.execute(enroll, Student("s1"), Course("c1"), idempotency_key="k1")  # type: ignore[call-arg]
+    assert "enroll.with_options(idempotency_key=…)" in caught.value.hint
     with pytest.raises(InvalidInput, match="a class and a key"):
         store.project(Course("c1"), "c2")
     with pytest.raises(InvalidInput, match="a class and a key"):

@@ -74,7 +74,7 @@ class Tree(msgspec.Struct):
 # Projections.
 
 
-@mistake("Seats.capacity has no default, and is not a TagId", "capacity: int = …")
+@mistake("Seats.capacity has no default, and is not a TagId", r"capacity: int = ….*class SeatsId\(TagId\)")
 def a_field_without_a_default() -> None:
     class Seats(Projection):
         id: CourseId
@@ -327,7 +327,7 @@ def an_upcast_that_is_missing() -> None:
         def _(data: Any) -> Any: ...
 
 
-@mistake(r"has version 1 and upcasts from \[1\]", "raise version=")
+@mistake(r"has version 1 and upcasts from \[1\]", "raise version= to 2")
 def an_upcast_to_a_version_that_does_not_exist() -> None:
     class Odd(DomainEvent):
         @staticmethod

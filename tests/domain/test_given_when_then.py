@@ -308,7 +308,7 @@ def test_what_cannot_be_a_story_is_refused() -> None:
         (lambda: told.given(same), "given twice"),
         (lambda: told.at(NOON - HOUR), "does not go back"),
         (lambda: given(at=datetime(2025, 1, 1)), "time zone"),  # noqa: DTZ001
-        (lambda: told.when(len, []), "not a command"),  # type: ignore[arg-type]
+        (lambda: told.when(len, []), "is no command"),  # type: ignore[arg-type]
         (lambda: told.when(enroll, Student("s1")), "missing a required argument"),  # type: ignore[call-arg]
         (lambda: told.when(enroll, Course("c1"), Course("c1")), "is a Student, not a Course"),  # type: ignore[arg-type]
         (lambda: told.then_state(Course("c1"), seats=1), "has no field seats"),

@@ -66,6 +66,7 @@ def test_a_command_gives_up_when_there_are_more_rivals_than_attempts(store: Even
     ):
         store.execute(enroll.with_options(attempts=2), Student("s1"), Course("c1"))
     assert (caught.value.attempts, caught.value.conflict.position, rivals.used) == (2, 3, 2)
+    assert "more attempts" in caught.value.hint
     assert students(store) == ["x", "y"]
 
 

@@ -223,8 +223,11 @@ def test_async_stores_take_typed_ids_and_classes(place: Place) -> None:
 @pytest.mark.parametrize(
     ("event", "told"),
     [
-        (CourseDefined(course="c1", capacity=1), "course: 'c1' is in the place of a TagId"),  # type: ignore[arg-type]
-        (CourseDefined(course=StudentId("c1"), capacity=1), "is in the place of a TagId"),  # type: ignore[arg-type]
+        (CourseDefined(course="c1", capacity=1), "course: 'c1' is in the place of a CourseId"),  # type: ignore[arg-type]
+        (
+            CourseDefined(course=StudentId("c1"), capacity=1),
+            r"StudentId\('c1'\) is in the place of a CourseId",
+        ),  # type: ignore[arg-type]
         (CourseDefined(course=CourseId("c1"), capacity="1"), "Expected `int`, got `str`"),  # type: ignore[arg-type]
         (CourseDefined(course=CourseId("x" * 300), capacity=1), "1 to 256 characters"),
         (CourseDefined(course=CourseId("\n"), capacity=1), "no control characters"),

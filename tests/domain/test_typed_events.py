@@ -97,8 +97,9 @@ def test_an_event_is_tagged_by_its_typed_fields() -> None:
     grouped = Grouped(students=[StudentId("s2"), StudentId("s1")], note="n")
     assert grouped.to_event().tags == ("student:s1", "student:s2")
     assert grouped.to_event().type == "grouped-v"
-    with pytest.raises(InvalidEvent, match="in the place of a TagId"):
+    with pytest.raises(InvalidEvent, match="in the place of a StudentId") as caught:
         Grouped(students=["s1"]).to_event()  # type: ignore[list-item]
+    assert caught.value.hint == "write StudentId('s1')"
 
 
 def test_an_event_comes_back_as_it_was_written() -> None:

@@ -134,6 +134,20 @@ def test_what_does_not_fit_is_named_with_its_position(
     assert store.head() == 5
 
 
+def test_an_upcast_that_returns_nothing_is_named() -> None:
+    class Forgetful(DomainEvent, type="Priced", version=2):
+        course: CourseId
+
+        @staticmethod
+        @upcast(1)
+        def _(data: dict[str, Any]) -> None:
+            data["cents"] = 1
+
+    with pytest.raises(InvalidEvent, match=r"from version 1 gave a NoneType") as caught:
+        old({"course": "c1"}).decode(Forgetful)
+    assert "return the data" in caught.value.hint
+
+
 def test_a_class_of_the_first_version_does_not_misread_a_newer_one(store: EventStore) -> None:
     class First(DomainEvent, type="Priced"):
         course: CourseId

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import typing
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -121,7 +122,11 @@ class Command(Generic[P, R]):
 def bind(command: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
     """A command with its arguments, if it is one."""
     if not isinstance(command, Command):
-        raise InvalidInput(f"{command!r:.80} is no command", hint="write @command above the function")
+        is_function = inspect.isroutine(command)
+        raise InvalidInput(
+            f"{command!r:.80} is no command",
+            hint="write @command above the function" if is_function else _CALL,
+        )
     return command.bind(args, kwargs)
 
 
@@ -229,6 +234,7 @@ def check_attempts(value: object) -> int:
     return value
 
 
+_CALL = 'pass the command itself, then its arguments: store.execute(enroll, Student("s1"), Course("c1"))'
 _GUARD = "write @command(commutative=True, guard=[CourseClosed])"
 
 

@@ -173,6 +173,11 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
                     f"the upcast of {_name(event)} from version {step} failed: {error!r}",
                     hint=f"correct @upcast({step}) of {cls.__name__} so that it takes {event.data[:80]!r}",
                 ) from error
+            if not isinstance(data, dict):
+                raise InvalidEvent(
+                    f"the upcast of {_name(event)} from version {step} gave a {type(data).__name__}",
+                    hint=f"let @upcast({step}) of {cls.__name__} return the data: a dict",
+                )
         return data
 
 
@@ -209,7 +214,7 @@ def _upcasts(name: str, version: object, namespace: Mapping[str, Any]) -> dict[i
     if len(found) < len(marked) or found.keys() - range(1, version):
         raise InvalidEvent(
             f"{name} has version {version} and upcasts from {[function.__upcasts__ for function in marked]}",
-            hint=f"write one for each version before: @upcast(1) … @upcast({version - 1}), or raise version=",
+            hint=f"write one for each version before {version}, or raise version= to {max(found) + 1}",
         )
     for missing in range(1, version):
         if missing not in found:

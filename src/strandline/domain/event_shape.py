@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import msgspec
 from msgspec import inspect as shapes
@@ -181,6 +182,8 @@ def _tags_of(value: Any, field: str, kind: type[TagId]) -> Iterator[str]:
         for inner in value:
             yield from _tags_of(inner, field, kind)
     elif value is not None:
+        meant = repr(str(value)) if type(value) in (str, int, UUID) else "…"
         raise InvalidEvent(
-            f"{field}: {value!r:.80} is in the place of a TagId", hint=f'write {field}={kind.__name__}("c1")'
+            f"{field}: {value!r:.80} is in the place of a {kind.__name__}",
+            hint=f"write {kind.__name__}({meant:.80})",
         )

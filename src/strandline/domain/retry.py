@@ -13,6 +13,11 @@ from ..errors import AppendConditionFailed
 from .command import Executed
 from .steps import Append, Pause, Steps
 
+_GIVEN_UP = (
+    "others were faster each time: call it again, or allow more attempts;"
+    " a decision that appends for itself, instead of yielding, is refused by its own event"
+)
+
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.002, 0.25
 
 
@@ -44,6 +49,8 @@ def until_accepted(
         except AppendConditionFailed as error:
             error.attempts = attempt
             if attempt == attempts:
+                if error.hint == AppendConditionFailed.hint:
+                    error.advise(_GIVEN_UP)
                 raise
         yield Pause(_jitter(attempt))
     raise AssertionError("attempts is at least 1")

@@ -107,7 +107,8 @@ class Shape:
         else:
             raise InvalidInput(
                 f"{name_of(cls)}.{name} has no default, and is not a TagId",
-                hint=f"give it the value that it has before the first event: {name}: {text_of(kind)} = …",
+                hint=f"give it the value that it has before the first event: {name}: {text_of(kind)} = …; "
+                f"if it is the key, a kind of TagId: class {name_of(cls).rpartition('.')[2]}Id(TagId): ...",
             )
 
     def _add_handler(self, cls: type[Projection], handler: Handler, event: type[DomainEvent]) -> None:

@@ -20,6 +20,7 @@ from .projection import Projection
 Kind = type[Projection] | list[type[Projection]] | None
 """A projection class, a list of one, or None for a plain value."""
 
+_OPTIONS = ("idempotency_key", "attempts", "metadata")
 _ONE_VALUE = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -67,7 +68,11 @@ class Signature:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             name = self._function.__name__
-            raise InvalidInput(f"{name}: {error}", hint=f"call it as {name}{self._signature}") from None
+            options = [each for each in _OPTIONS if each in kwargs and each not in self._signature.parameters]
+            hint = f"call it as {name}{self._signature}"
+            if options:
+                hint = f"give options to the command itself: {name}.with_options({options[0]}=…)"
+            raise InvalidInput(f"{name}: {error}", hint=hint) from None
         bound.apply_defaults()
         return bound.arguments
 

@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeVar
 
 from ..append import AnyEvent, AppendRequest
 from ..domain import decide
-from ..domain.command import Command
+from ..domain.command import Command, bind
 from ..domain.projection import Projection
 from ..errors import InvalidInput
 from ..event import Event, to_microseconds
@@ -75,9 +75,7 @@ class Story:
     def when(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Decision[R]:
         """Let a command decide on what happened, as `store.execute` would; then say what you expect."""
         __tracebackhide__ = True
-        if not isinstance(command, Command):
-            raise InvalidInput(f"{command!r:.80} is not a command", hint="decorate the function: @command")
-        bound = command.bind(args, kwargs)
+        bound = bind(command, args, kwargs)
         story = self._so_far()
         value, error = None, None
         with Rehearsal(story._acts, story._now) as store:
