@@ -35,6 +35,7 @@ from places import Place
 from strandline import (
     AppendConditionFailed,
     AppendResult,
+    DomainEvent,
     EventStore,
     InvalidEvent,
     InvalidInput,
@@ -191,6 +192,23 @@ def test_the_fields_of_a_projection_are_its_own(store: EventStore) -> None:
     plain = store.project(Plain("c1"))
     assert (plain.key, plain.version, plain.item, plain.copy) == ("c1", 4, 5, "of it")
     assert (plain.head, plain.last_only) == (0, False)
+
+
+class Broken(Projection):
+    id: CourseId
+
+    @on
+    def changed(self, event: CourseDefined | CapacityChanged) -> None:
+        self._refuse(event)
+
+    def _refuse(self, event: DomainEvent) -> None:
+        raise KeyError(event)
+
+
+def test_an_error_of_a_handler_tells_which_event_it_was(store: EventStore) -> None:
+    with pytest.raises(KeyError) as caught:
+        store.project(Broken("c1"))
+    assert caught.value.__notes__ == ["while Broken took event 1, a CourseDefined"]
 
 
 class LooseCourse(Course):

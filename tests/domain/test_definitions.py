@@ -93,6 +93,20 @@ def a_key_of_no_kind() -> None:
         id: TagId
 
 
+@mistake(
+    r"Seats.changed \(.*test_definitions.py:\d+\) takes an event, but is not marked", "write @on above it"
+)
+def a_handler_that_is_not_marked() -> None:
+    class Seats(Projection):
+        id: CourseId
+        taken: bool = False
+
+        @on
+        def defined(self, event: CourseDefined) -> None: ...
+
+        def changed(self, event: CapacityChanged) -> None: ...
+
+
 @mistake("Seats.query hides what every projection has", "query_id")
 def a_field_with_the_name_of_a_method() -> None:
     class Seats(Projection):

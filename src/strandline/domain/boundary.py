@@ -102,10 +102,16 @@ def fold(members: Sequence[Member], events: Sequence[SequencedEvent]) -> None:
                 continue
             if decoded.__class__ is not cls:
                 decoded = read(event)
-            if takes_recorded:
-                handle(decoded, event)
-            else:
-                handle(decoded)
+            try:
+                if takes_recorded:
+                    handle(decoded, event)
+                else:
+                    handle(decoded)
+            except Exception as error:
+                error.add_note(
+                    f"while {type(member.state).__name__} took event {event.position}, a {event.type}"
+                )
+                raise
             member.unsaved += 1
     for member in members if routes else ():
         member.check_key()

@@ -44,6 +44,7 @@ def handlers_of(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
         function = getattr(member, "__func__", member)
         if not hasattr(function, "__on__"):
             _refuse_unmarked(cls, name)
+            _refuse_forgotten(name, function, here)
             continue
         where = place(function)
         parameters = list(inspect.signature(function).parameters.values())[1:]
@@ -72,6 +73,32 @@ def _refuse_unmarked(cls: type[Projection], name: str) -> None:
                 f"{name_of(cls)}.{name} hides the handler {place(handler)}",
                 hint="write @on above it, or give it another name",
             )
+
+
+def _refuse_forgotten(name: str, function: Any, here: Names | None) -> None:
+    """A method that takes an event and gives nothing back looks like a handler; without `@on` it would never be called."""
+    if name.startswith("_") or not inspect.isfunction(function):
+        return
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())[1:]
+    gives_nothing = signature.return_annotation in (inspect.Signature.empty, None, "None")
+    if len(parameters) == 1 and gives_nothing and _is_event(function, parameters[0], here):
+        raise InvalidInput(
+            f"{place(function)} takes an event, but is not marked as a handler",
+            hint=f"write @on above it; what is not to be called for events is called _{name}",
+        )
+
+
+def _is_event(function: Any, parameter: inspect.Parameter, here: Names | None) -> bool:
+    if parameter.annotation is inspect.Parameter.empty:
+        return False
+    try:
+        resolved = resolve({"it": parameter.annotation}, names_of(function, here), "")["it"]
+    except InvalidInput:
+        return False
+    return all(
+        isinstance(kind, type) and issubclass(kind, DomainEvent) for kind in alternatives(meant(resolved))
+    )
 
 
 def _never_runs(function: Any) -> bool:
