@@ -179,7 +179,7 @@ def next_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Strandline as it might be one schema later, with `path` from before."""
     assert path.exists()
     later = schema.MIGRATIONS | {
-        "schema_003": "alter table log add column note text; update log set note = 'new'"
+        "schema_004": "alter table log add column note text; update log set note = 'new'"
     }
     monkeypatch.setattr(schema, "MIGRATIONS", later)
 
@@ -189,14 +189,14 @@ def test_an_older_schema_is_refused_until_it_is_migrated(path: Path) -> None:
     with pytest.raises(SchemaMismatch) as refusal:
         strandline.connect(path)
     assert refusal.value.hint == f"run: strandline migrate {path}"
-    assert migrate_log(path, dry_run=True).steps == ["schema_003"]
+    assert migrate_log(path, dry_run=True).steps == ["schema_004"]
     with pytest.raises(SchemaMismatch):
         strandline.connect(path)
     report = migrate_log(path)
-    assert (report.before, report.after, report.steps) == (2, 3, ["schema_003"])
+    assert (report.before, report.after, report.steps) == (3, 4, ["schema_004"])
     assert migrate_log(path).steps == []
     with strandline.connect(path) as store:
-        assert store.stats().schema == 3
+        assert store.stats().schema == 4
         assert store.head() == 24
 
 
@@ -204,13 +204,13 @@ def test_an_older_schema_is_refused_until_it_is_migrated(path: Path) -> None:
 def test_a_migration_that_fails_leaves_the_old_schema(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = {
         **schema.MIGRATIONS,
-        "schema_004": "create table note (text text); create table note (text text)",
+        "schema_005": "create table note (text text); create table note (text text)",
     }
     monkeypatch.setattr(schema, "MIGRATIONS", broken)
     with pytest.raises(apsw.SQLError):
         migrate_log(path)
     monkeypatch.undo()
-    assert migrate_log(path).before == 2
+    assert migrate_log(path).before == 3
     assert kinds(path) == set()
 
 

@@ -413,7 +413,7 @@ def test_a_newer_schema_is_refused_with_the_way_out(server: PostgresServer, plac
     for attempt in (strandline.connect, check_log, migrate_log):
         error = refusal(attempt, place.url, log=place.log)
         assert isinstance(error, SchemaMismatch)
-        assert "has schema 9, this version of Strandline knows up to schema 2" in str(error)
+        assert "has schema 9, this version of Strandline knows up to schema 3" in str(error)
         assert "pip install -U strandline" in error.hint
 
 
@@ -426,7 +426,7 @@ def older(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
     with place.connect() as store:
         store.append(Event("A", {}))
     load = schema.load
-    monkeypatch.setattr(schema, "MIGRATIONS", {**schema.MIGRATIONS, "003 a note": ("later",)})
+    monkeypatch.setattr(schema, "MIGRATIONS", {**schema.MIGRATIONS, "004 a note": ("later",)})
     monkeypatch.setattr(schema, "load", lambda package, name: later_files.get(name) or load(package, name))
     return place
 
@@ -437,17 +437,17 @@ def test_an_older_schema_is_refused_until_it_is_migrated(older: Place, server: P
         assert isinstance(error, SchemaMismatch)
         assert error.hint == f"run: strandline migrate URL --log {older.log}"
     planned = migrate_log(older.url, log=older.log, dry_run=True)
-    assert (planned.before, planned.after, planned.steps) == (2, 2, ["003 a note"])
+    assert (planned.before, planned.after, planned.steps) == (3, 3, ["004 a note"])
     assert isinstance(refusal(strandline.connect, older.url, log=older.log), SchemaMismatch)
     done = migrate_log(older.url, log=older.log)
-    assert (done.before, done.after, done.steps) == (2, 3, ["003 a note"])
+    assert (done.before, done.after, done.steps) == (3, 4, ["004 a note"])
     assert server.run(f"select note from strandline_{older.log}.log") == ["new"]
     assert migrate_log(older.url, log=older.log).steps == []
     with older.connect() as store:
-        assert (store.stats().schema, store.head()) == (3, 1)
+        assert (store.stats().schema, store.head()) == (4, 1)
     new = Place(older.url, f"{older.log}-2")
     with new.connect() as store:
-        assert store.stats().schema == 3
+        assert store.stats().schema == 4
 
 
 def test_a_migration_that_fails_leaves_the_old_schema(older: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -455,7 +455,7 @@ def test_a_migration_that_fails_leaves_the_old_schema(older: Place, monkeypatch:
     with pytest.raises(StrandlineError, match="already exists"):
         migrate_log(older.url, log=older.log)
     monkeypatch.undo()
-    assert migrate_log(older.url, log=older.log).before == 2
+    assert migrate_log(older.url, log=older.log).before == 3
     assert check_log(older.url, log=older.log).problems == []
 
 
@@ -463,7 +463,7 @@ def test_a_migration_needs_an_owner_and_says_so(older: Place, server: PostgresSe
     server.run("create role not_the_owner login")
     server.run(schema_script(log=str(older.log), grant=["not_the_owner"]))
     url = server.url(user="not_the_owner")
-    assert migrate_log(url, log=older.log, dry_run=True).steps == ["003 a note"]
+    assert migrate_log(url, log=older.log, dry_run=True).steps == ["004 a note"]
     error = refusal(migrate_log, url, log=older.log)
     assert isinstance(error, strandline.Forbidden)
     assert "owner" in error.hint
@@ -480,6 +480,6 @@ def test_a_migration_verifies_that_nothing_is_missing(place: Place, server: Post
 def test_several_may_migrate_at_once(older: Place) -> None:
     with ThreadPoolExecutor(4) as pool:
         reports = list(pool.map(lambda _: migrate_log(older.url, log=older.log), range(4)))
-    assert {report.after for report in reports} == {3}
+    assert {report.after for report in reports} == {4}
     with older.connect() as store:
-        assert store.stats().schema == 3
+        assert store.stats().schema == 4

@@ -5,6 +5,7 @@ pages through a few threads, and waiting costs no thread.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import os
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -34,8 +35,10 @@ from .domain.untyped import Decide, DecideOptions, DecideValue
 from .engine import Page, Span, Stats
 from .errors import StoreClosed, StrandlineError
 from .event import SequencedEvent
+from .follow import AsyncFollower, FollowerStatus
+from .follow.asynchronous import TRANSACTIONS_AT_ONCE
+from .follow.lease import LEASE_SECONDS
 from .query import Query
-from .retag import Retag
 from .store import (
     NEXT_PAGES,
     EventsToAppend,
@@ -64,6 +67,7 @@ class AsyncEventStore:
     def __init__(self, store: EventStore) -> None:
         self.store = store
         self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="strandline-read")
+        self.transactions = asyncio.Semaphore(TRANSACTIONS_AT_ONCE)
 
     async def append(
         self,
@@ -90,8 +94,8 @@ class AsyncEventStore:
         replace: Mapping[str, Iterable[str]] | None = None,
     ) -> AppendResult:
         """See `EventStore.retag`."""
-        self.store.check_usable()
-        return only(await self.store.sequencer.run_async((Retag(query_or_positions, add, replace),)))
+        retag = self.store.retagging(query_or_positions, add, replace)
+        return only(await self.store.sequencer.run_async((retag,)))
 
     async def execute(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Executed[R]:
         """See `EventStore.execute`."""
@@ -192,6 +196,16 @@ class AsyncEventStore:
         self.store.check_usable()
         return AsyncSubscription(self, check_query(query), check_position(after, "after"))
 
+    def follower(
+        self, name: str, query: Query | None = None, after: int = 0, *, lease: float = LEASE_SECONDS
+    ) -> AsyncFollower:
+        """See `EventStore.follower`: `await follower.run(handle)`, where `handle` may be async."""
+        return AsyncFollower(self, self.store.follower(name, query, after, lease=lease))
+
+    async def followers(self) -> list[FollowerStatus]:
+        """See `EventStore.followers`."""
+        return await self.in_thread(self.store.followers)
+
     def appends(self, after: int = 0) -> AsyncAppends:
         """See `EventStore.appends`: `async for append in store.appends()`."""
         self.store.check_usable()
@@ -216,7 +230,8 @@ class AsyncEventStore:
     async def in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
         """Run a call that reads in one of the reading threads."""
         self.store.check_usable()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+        run = contextvars.copy_context().run  # whoever asks knows whether a handler does
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run, call, *arguments)
 
 
 Item = TypeVar("Item")

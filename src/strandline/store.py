@@ -42,11 +42,15 @@ from .domain.steps import (
 from .domain.unit import Boundary
 from .domain.untyped import Decide, DecideOptions, DecideValue, Route, TagWith
 from .engine import Clock, Engine, Page, Span, Stats
+from .engine.following import refuse_inside_handler
 from .engine.open import DEFAULT_LOG, open_engine
 from .engine.sequencer import Sequencer
 from .engine.watch import HeadWatch
 from .errors import InvalidInput, InvalidQuery, StoreClosed, StrandlineError
 from .event import SequencedEvent, to_microseconds
+from .follow import Follower, FollowerStatus
+from .follow.lease import LEASE_SECONDS, Leases
+from .follow.status import status_of
 from .query import Query
 from .retag import Retag
 from .tag_id import IdValue
@@ -112,6 +116,7 @@ class EventStore:
         self.decisions = DecisionCache(decision_cache)
         self.watch = HeadWatch(engine)
         self.sequencer = Sequencer(engine, self.watch.look)
+        self.leases = Leases(engine)
         self._closed_because = ""
         self._closing = threading.Lock()
         _open_stores.add(self)
@@ -149,8 +154,7 @@ class EventStore:
         The change is an append of `$retagged` events; open decisions whose query gains or loses an
         event by it are refused. If nothing would change, nothing is written and `count` is 0.
         """
-        self.check_usable()
-        return only(self.sequencer.run((Retag(query_or_positions, add, replace),)))
+        return only(self.sequencer.run((self.retagging(query_or_positions, add, replace),)))
 
     def read(
         self,
@@ -275,6 +279,22 @@ class EventStore:
         self.check_usable()
         return Subscription(self, check_query(query), check_position(after, "after"))
 
+    def follower(
+        self, name: str, query: Query | None = None, after: int = 0, *, lease: float = LEASE_SECONDS
+    ) -> Follower:
+        """A named reader whose checkpoint is kept in the log's database: `follower.run(handle)` delivers events to it.
+
+        A new one begins after position `after`. Of all who run it, in any process, one does; another takes over when
+        that one stops, or was not heard of for `lease` seconds.
+        """
+        self.check_usable()
+        return Follower(self, name, check_query(query), after=after, lease=lease)
+
+    def followers(self) -> list[FollowerStatus]:
+        """How every follower of this log is."""
+        self.check_usable()
+        return [status_of(self.engine, row) for row in self.engine.followers()]
+
     def appends(self, after: int = 0) -> Iterator[RecordedAppend]:
         """The recorded appends with `first > after`, in order."""
         self.check_usable()
@@ -288,6 +308,7 @@ class EventStore:
     def close(self) -> None:
         """Finish what was accepted and release the log; again is harmless, other use raises `StoreClosed`."""
         refuse_inside_matcher()
+        refuse_inside_handler()
         if self._closed_because == _FORKED:  # looked at before the lock, which this process may never get
             return
         with self._closing:
@@ -296,6 +317,7 @@ class EventStore:
             self.sequencer.close()
             self._closed_because = "the store is closed"
             self.watch.close()
+            self.leases.close()
             self.engine.close()
 
     def __enter__(self) -> Self:
@@ -325,8 +347,20 @@ class EventStore:
     def request(self, request: AppendRequest) -> AppendRequest:
         """The request, if this store may take it now."""
         self.check_usable()
+        refuse_inside_handler()
         check_size(request.events, self.max_data_bytes)
         return request
+
+    def retagging(
+        self,
+        target: Query | int | Iterable[int],
+        add: Iterable[str],
+        replace: Mapping[str, Iterable[str]] | None,
+    ) -> Retag:
+        """The retag, if this store may take it now."""
+        self.check_usable()
+        refuse_inside_handler()
+        return Retag(target, add, replace)
 
     def requests(self, requests: Iterable[AppendRequest]) -> Sequence[AppendRequest]:
         """The requests, if this store may take them all."""

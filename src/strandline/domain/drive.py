@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
 from ..errors import StrandlineError
-from .steps import Answer, Step, Steps
 
+S = TypeVar("S")
 T = TypeVar("T")
+Errors = tuple[type[BaseException], ...]
 
 
-def drive(steps: Steps[T], perform: Callable[[Step], Answer]) -> T:
-    """Take steps until there is a result; an error of a step is thrown in where the step was asked for."""
+def drive(
+    steps: Generator[S, Any, T], perform: Callable[[S], Any], *, errors: Errors = (StrandlineError,)
+) -> T:
+    """Take steps until there is a result; errors of a step are thrown in where the step was asked for."""
     try:
         step = next(steps)
         while True:
             try:
                 answer = perform(step)
-            except StrandlineError as error:
+            except errors as error:
                 step = steps.throw(error)
             else:
                 step = steps.send(answer)
@@ -27,14 +30,19 @@ def drive(steps: Steps[T], perform: Callable[[Step], Answer]) -> T:
         return result
 
 
-async def drive_async(steps: Steps[T], perform: Callable[[Step], Awaitable[Any]]) -> T:
+async def drive_async(
+    steps: Generator[S, Any, T],
+    perform: Callable[[S], Awaitable[Any]],
+    *,
+    errors: Errors = (StrandlineError,),
+) -> T:
     """Like `drive`, awaited."""
     try:
         step = next(steps)
         while True:
             try:
                 answer = await perform(step)
-            except StrandlineError as error:
+            except errors as error:
                 step = steps.throw(error)
             else:
                 step = steps.send(answer)

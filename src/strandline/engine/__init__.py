@@ -14,6 +14,7 @@ from ..errors import StrandlineError
 from ..event import SequencedEvent
 from ..query import Query
 from ..retag import Retag
+from .following import DeadLetter, FollowerRow, Transaction
 
 Work = AppendRequest | Retag
 Outcome = AppendResult | StrandlineError
@@ -120,6 +121,22 @@ class Engine(Protocol):
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Keep a snapshot, unless a newer one of the same version is kept. It may be lost at any time."""
+        ...
+
+    def transaction(self) -> Transaction:
+        """A transaction, not begun yet."""
+        ...
+
+    def followers(self, name: str | None = None) -> list[FollowerRow]:
+        """The follower of this name, or all of them in the order of their names."""
+        ...
+
+    def dead_letters(self, follower: str) -> list[DeadLetter]:
+        """The dead letters of a follower, in order."""
+        ...
+
+    def count_dead_letters(self, follower: str) -> int:
+        """How many there are."""
         ...
 
     @property

@@ -16,6 +16,8 @@ from ..names import RETAGGED
 from ..query import Query
 from ..retag import MAX_CHANGES, Retag, changes_of, meaning_changed, plan, retag_events
 from . import Outcome, Page, Snapshot, Span, Stats, Work
+from .following import DeadLetter, FollowerRow
+from .memory_following import MemoryFollowing, MemoryTransaction
 from .rules import Time, is_repeat, position_beyond_head, record_status, retag_hint
 
 
@@ -34,6 +36,7 @@ class MemoryEngine:
         self._tags: list[list[tuple[int, tuple[str, ...]]]] = []  # per event: (since position, tags)
         self._refused = 0
         self._snapshots: dict[tuple[str, str], Snapshot] = {}
+        self._following = MemoryFollowing()
         self._lock = threading.RLock()
 
     def append(self, batch: Sequence[Work]) -> list[Outcome]:
@@ -196,6 +199,18 @@ class MemoryEngine:
             known = self._snapshots.get(place)
             if known is None or known.version != snapshot.version or known.position < snapshot.position:
                 self._snapshots[place] = snapshot
+
+    def transaction(self) -> MemoryTransaction:
+        return MemoryTransaction(self._following, self.now)
+
+    def followers(self, name: str | None = None) -> list[FollowerRow]:
+        return self._following.kept.followers(name)
+
+    def dead_letters(self, follower: str) -> list[DeadLetter]:
+        return self._following.kept.dead_letters(follower)
+
+    def count_dead_letters(self, follower: str) -> int:
+        return len(self.dead_letters(follower))
 
     def pause(self) -> None:
         """Nobody else writes."""

@@ -34,12 +34,14 @@ class HeadWatch:
                 self._head = head
                 self._wake()
 
-    def wait(self, after: int, is_stopped: Callable[[], bool]) -> None:
-        """Block until the head is beyond `after`, the waiter is stopped or the store is closed."""
+    def wait(self, after: int, is_stopped: Callable[[], bool], seconds: float | None = None) -> None:
+        """Block until the head is beyond `after`, the waiter is stopped, the store is closed or time is up."""
         with self._waiter(), self._condition:
-            self._condition.wait_for(lambda: self._is_over(after, is_stopped))
+            self._condition.wait_for(lambda: self._is_over(after, is_stopped), seconds)
 
-    async def wait_async(self, after: int, is_stopped: Callable[[], bool]) -> None:
+    async def wait_async(
+        self, after: int, is_stopped: Callable[[], bool], seconds: float | None = None
+    ) -> None:
         """Like `wait`, awaited."""
         with self._waiter():
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -48,7 +50,9 @@ class HeadWatch:
                     return
                 self._futures[future] = after
             try:
-                await future
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await future
             finally:
                 with self._condition:
                     self._futures.pop(future, None)

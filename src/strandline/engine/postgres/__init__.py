@@ -12,7 +12,7 @@ import threading
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 import msgspec
@@ -22,14 +22,16 @@ from ...append import AppendResult, RecordedAppend
 from ...errors import AppendConditionFailed, StoreClosed, StrandlineError, Unavailable
 from ...query import Query
 from .. import Outcome, Page, Snapshot, Span, Stats, Work
+from ..following import DeadLetter, FollowerRow
 from ..rules import Time
 from .address import Address
 from .attempt import Attempt, Pauses
-from .connection import Connection
+from .connection import Connection, Parameters
 from .failures import is_lost, translate, translated
 from .news import Listener, Notifier
 from .schema import prepare
 from .search import Search, Statements
+from .transaction import Connections, PostgresTransaction
 from .writer import Writer
 
 READERS = 8
@@ -66,6 +68,7 @@ class PostgresEngine:
         self._lock = threading.Lock()  # guards the writing connection
         self._connection: Connection | None = None
         self._writer: Writer | None = None
+        self._transactions = Connections(self._address)
         self._refused = 0
         self._count_refused_at = 0.0
         self._listener = Listener(self._address)
@@ -174,6 +177,21 @@ class PostgresEngine:
     def save_snapshot(self, snapshot: Snapshot) -> None:
         self._ask(lambda search: search.save_snapshot(snapshot))
 
+    def transaction(self) -> PostgresTransaction:
+        return PostgresTransaction(self._transactions, self._time.given)
+
+    def followers(self, name: str | None = None) -> list[FollowerRow]:
+        return [FollowerRow(*row) for row in self._rows(self._transactions.sql.followers, {"name": name})]
+
+    def dead_letters(self, follower: str) -> list[DeadLetter]:
+        return [DeadLetter(*row) for row in self._rows(self._transactions.sql.letters, (follower,))]
+
+    def count_dead_letters(self, follower: str) -> int:
+        return int(self._rows(self._transactions.sql.count_letters, (follower,))[0][0])
+
+    def _rows(self, statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+        return self._ask(lambda search: search.rows(statement, parameters))
+
     def stats(self) -> Stats:
         stats = self._ask(Search.stats)
         return msgspec.structs.replace(stats, refused=stats.refused + self._refused)
@@ -193,6 +211,7 @@ class PostgresEngine:
                     self._writer.count_refused(self._refused)
             self._is_closed = True
             self._listener.close()
+            self._transactions.close()
             if self._connection is not None:
                 self._connection.close()
             self._close_idle()

@@ -48,6 +48,11 @@ class Connection:
             raise
         self.is_direct = self._process[0] == self._connection.info.backend_pid
 
+    @property
+    def raw(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """The connection of psycopg."""
+        return self._connection
+
     def rows(self, statement: str, parameters: Parameters | None = None) -> list[tuple[Any, ...]]:
         """All rows that a statement gives."""
         return self._cursor.execute(statement, parameters).fetchall()

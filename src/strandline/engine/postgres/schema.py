@@ -25,6 +25,7 @@ MIGRATIONS: dict[str, tuple[str, ...]] = {
         "rights",
     ),
     "002 snapshots": ("schema_002", "save_snapshot_v1"),
+    "003 followers": ("schema_003",),
 }
 LOCK_SECONDS = 30
 
@@ -42,6 +43,8 @@ _PARTS = [
     "count_v1",
     "snapshot",
     "save_snapshot_v1",
+    "follower",
+    "dead_letter",
 ]
 
 

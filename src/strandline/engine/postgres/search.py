@@ -45,7 +45,7 @@ class Search:
     """Asks a log, each question in a snapshot of its own (or in the transaction that the connection is in)."""
 
     def __init__(self, connection: Connection, statements: Statements) -> None:
-        self._rows = connection.rows
+        self.rows = connection.rows
         self._call = connection.call
         self._sql = statements
 
@@ -129,7 +129,7 @@ class Search:
 
     def stats(self) -> Stats:
         """Figures about the log."""
-        ((log, version, head, appends, refused, types, tags, size),) = self._rows(
+        ((log, version, head, appends, refused, types, tags, size),) = self.rows(
             self._sql.stats, (self._sql.schema,)
         )
         return Stats("postgres", log, version, head, appends, refused, types, tags, size)

@@ -22,6 +22,7 @@ from ...append import RecordedAppend
 from ...errors import StoreClosed, Unavailable
 from ...query import Query
 from .. import Outcome, Page, Snapshot, Span, Stats, Work
+from ..following import DeadLetter, FollowerRow, is_handling
 from ..rules import Time
 from .appends import recorded_appends
 from .connection import (
@@ -40,6 +41,7 @@ from .recent import Recent
 from .schema import check_version, prepare, refuse_foreign, version, version_of
 from .search import Search
 from .statements import sql
+from .transaction import Pens, SqliteTransaction, followers_of, letters_of
 from .writer import Writer
 
 T = TypeVar("T")
@@ -53,6 +55,9 @@ _RECORDED_AT = sql("recorded_at")
 _STATS = sql("stats")
 _SNAPSHOT_LOAD = sql("snapshot_load")
 _SNAPSHOT_SAVE = sql("snapshot_save")
+_FOLLOWERS = sql("followers")
+_DEAD_LETTERS = sql("dead_letters")
+_DEAD_LETTER_COUNT = sql("dead_letter_count")
 
 
 class SqliteEngine:
@@ -67,9 +72,13 @@ class SqliteEngine:
         self._time = time
         self._names = Names()
         self._recent = Recent(self._names)
-        self._lock = threading.Lock()  # guards the writing connection
+        # First the turn of this process, then the lock between processes, then the connection: who reads through it
+        # never waits for another process, nor for a handler that is at work.
+        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._file_lock = FileLock(self._path)
         self._readers: list[Connection] = []
+        self._pens = Pens(self._path)
         self._is_closed = False
         with translated(self._path):
             self._connection = self._open(create=create)
@@ -97,10 +106,11 @@ class SqliteEngine:
     def append(self, batch: Sequence[Work]) -> list[Outcome]:
         self._check_writable()
         try:
-            with self._lock:
+            with self._turn:
                 try:
                     self._file_lock.acquire()
-                    return self._writer.write(batch)
+                    with self._lock:
+                        return self._writer.write(batch)
                 finally:
                     self._file_lock.release()  # harmless if an interrupt kept us from taking it
         except (apsw.Error, OSError) as error:
@@ -148,13 +158,31 @@ class SqliteEngine:
         return Snapshot(*rows[0]) if rows else None
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
-        def save(search: Search) -> None:
-            with self._file_lock:
-                search.connection.roll_back()  # an interrupt may have left a transaction open
-                search.connection.run(_SNAPSHOT_SAVE, msgspec.structs.astuple(snapshot))
-
         self._check_writable()
-        self._ask(save)
+        self._check_open()
+        if is_handling():
+            return  # it would wait for the transaction of the handler that it is asked by
+
+        def save(search: Search) -> None:
+            search.connection.roll_back()  # an interrupt may have left a transaction open
+            search.connection.run(_SNAPSHOT_SAVE, msgspec.structs.astuple(snapshot))
+
+        with translated(self._path), self._turn, self._file_lock:
+            self._ask(save)
+
+    def transaction(self) -> SqliteTransaction:
+        self._check_writable()
+        return SqliteTransaction(self._pens, self.now)
+
+    def followers(self, name: str | None = None) -> list[FollowerRow]:
+        return followers_of(self._ask(lambda search: search.connection.execute(_FOLLOWERS, (name,))))
+
+    def dead_letters(self, follower: str) -> list[DeadLetter]:
+        return letters_of(self._ask(lambda search: search.connection.execute(_DEAD_LETTERS, (follower,))))
+
+    def count_dead_letters(self, follower: str) -> int:
+        rows = self._ask(lambda search: search.connection.execute(_DEAD_LETTER_COUNT, (follower,)))
+        return int(rows[0][0])
 
     def stats(self) -> Stats:
         def ask(search: Search) -> Stats:
@@ -175,13 +203,18 @@ class SqliteEngine:
         return self._look(ask, is_long=True)
 
     def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
+        with self._turn:
             with contextlib.suppress(apsw.Error, OSError):  # a lost count is no reason to fail
                 self._write_down_refusals()
+            self._close()
+
+    def _close(self) -> None:
+        with self._lock:
+            self._is_closed = True
             for reader in self._readers:
                 reader.close()
             self._readers.clear()
+            self._pens.close()
             self._connection.close()
             self._file_lock.close()
 
@@ -190,10 +223,11 @@ class SqliteEngine:
 
     def leave_to_parent(self) -> None:
         self._file_lock.close()
+        self._pens.leave_to_parent()
 
     def _write_down_refusals(self) -> None:
         if self._writer.refused and self._connection.is_writable:
-            with self._file_lock:
+            with self._file_lock, self._lock:
                 self._writer.count_refused()
 
     def _look(self, question: Callable[[Search], T], *, is_long: bool = False) -> T:

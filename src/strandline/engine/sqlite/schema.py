@@ -15,7 +15,7 @@ WAL_ATTEMPTS = 1_000
 APPLICATION_ID = 0x5374726C  # "Strl", which `file` and SQLite show
 
 # Numbered from 1, in order; a step that was released never changes, and none drops anything.
-MIGRATIONS = {name: sql(name) for name in ("schema_001", "schema_002")}
+MIGRATIONS = {name: sql(name) for name in ("schema_001", "schema_002", "schema_003")}
 
 
 def version() -> int:

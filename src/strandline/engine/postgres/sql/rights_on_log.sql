@@ -10,7 +10,7 @@ select
     ) is true as may_append,
     pg_has_role(n.nspowner, 'usage') or (
         select bool_or(has_table_privilege(c.oid, 'insert, update, delete, truncate')) from pg_class c
-        where c.relnamespace = n.oid and c.relkind = 'r'
+        where c.relnamespace = n.oid and c.relkind = 'r' and c.relname not in ('follower', 'dead_letter')
     ) is true as may_change
 from pg_namespace n
 where n.nspname = %s

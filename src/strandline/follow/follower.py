@@ -1,0 +1,286 @@
+"""A follower: a named reader of the log with a checkpoint in the log's own database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from inspect import iscoroutinefunction
+from typing import Any, Protocol
+
+import msgspec
+
+from ..append import check_position
+from ..domain.drive import drive
+from ..engine import Engine, Span
+from ..engine.following import DeadLetter, FollowerRow, Transaction, handling, refuse_inside_handler
+from ..engine.watch import HeadWatch
+from ..errors import FollowerFailed, InvalidInput, NotFound
+from ..event import SequencedEvent, to_microseconds
+from ..names import check_own_name
+from ..query import Query
+from .lease import Leases
+from .options import Handler, Kept, OnFailure, Options, check_lease
+from .run import HandlerFailed, Run, call
+from .status import FollowerStatus, status_of
+from .steps import INTERRUPTS, Begin, End, Handle, Look, Step, Steps, Wait, Within, at_once, transaction
+
+
+class Followed(Protocol):
+    """What a follower needs of a store."""
+
+    engine: Engine
+    watch: HeadWatch
+    leases: Leases
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the store was closed."""
+        ...
+
+    def check_usable(self) -> None:
+        """Raise if the store cannot be used."""
+        ...
+
+
+class Follower:
+    """A named reader of the log: it delivers every matching event, in order, and remembers how far it is.
+
+    Made by `store.follower("name", query)`; `run` delivers, the rest may be called from anywhere at any time.
+    """
+
+    def __init__(self, store: Followed, name: str, query: Query, *, after: int, lease: float) -> None:
+        self.name = check_own_name(name, "follower", InvalidInput)
+        self.query = query
+        self._store = store
+        self._kept = Kept(self.name, query, check_position(after, "after"), check_lease(lease))
+        self._run: Run | None = None
+        self._options: Options | None = None
+        self._is_stopped = False
+
+    def run(
+        self,
+        handle: Handler,
+        batch: int = 500,
+        *,
+        until: int | None = None,
+        attempts: int = 5,
+        backoff: float = 0.1,
+        on_failure: OnFailure = "dead_letter",
+        on_retag: Handler | None = None,
+        in_transaction: bool = True,
+    ) -> int:
+        """Call `handle(events, tx)` with each batch, then wait for more, until it is stopped; returns the checkpoint.
+
+        What the handler does with `tx` and the checkpoint are one transaction. A batch that fails is delivered event
+        by event; an event that fails `attempts` times, with pauses from `backoff` seconds on that double, becomes a
+        dead letter, or with `on_failure="stop"` ends the run with `FollowerFailed`. With `until` the run ends when
+        the checkpoint has reached that position. A retag that changes what was delivered ends it, unless
+        `on_retag(retag, tx)` puts things right; it may return a position to go back to. With `in_transaction=False`
+        the handler is called as `handle(events, None)` before the transaction: it may take its time and append, and
+        may be called again with the same events.
+        """
+        options = Options(handle, batch, until, attempts, backoff, on_failure, on_retag, in_transaction)
+        if iscoroutinefunction(handle):
+            raise InvalidInput("the handler is async, this store is not", hint="use connect_async")
+        return drive(self.begin_run(options), self._perform, errors=INTERRUPTS)
+
+    def catch_up(self, handle: Handler, batch: int = 500, **options: Any) -> int:
+        """Like `run`, until the present head is reached."""
+        self._store.check_usable()
+        return self.run(handle, batch, until=self._store.engine.head(), **options)
+
+    def stop(self) -> None:
+        """End the run, from any thread: what it has begun is finished first. If none goes on, the next one ends."""
+        self._is_stopped = True
+        self._store.watch.wake_all()
+
+    def status(self) -> FollowerStatus:
+        """How it is: state, checkpoint, lag, who runs it, what went wrong."""
+        self._store.check_usable()
+        engine, run = self._store.engine, self._run
+        row = self._look() or self._kept.row(max(engine.head(), self._kept.after))
+        return status_of(engine, row, is_waiting=run is not None and run.is_waiting)
+
+    def pause(self) -> None:
+        """Deliver nothing from now on, whoever runs it, until `resume`."""
+        self._change(lambda row: msgspec.structs.replace(row, is_paused=True))
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._change(lambda row: msgspec.structs.replace(row, is_paused=False))
+
+    def reset(self, position_or_time: int | datetime) -> int:
+        """Go on after this position, or after what was recorded up to this time, whoever runs it; returns the position.
+
+        What the handler made of later events is not undone: empty its tables first if it would count them twice.
+        """
+        self._store.check_usable()
+        engine = self._store.engine
+        if isinstance(position_or_time, datetime):
+            position = engine.position_at(to_microseconds(position_or_time))
+        else:
+            position = check_position(position_or_time, "the position to go back to")
+
+        def change(row: FollowerRow) -> FollowerRow:
+            head = engine.head()
+            if position > head:
+                raise InvalidInput(
+                    f"follower {self.name!r} cannot go on after {position}: the head of this log is {head}",
+                    hint="reset it to a position of this log",
+                )
+            return msgspec.structs.replace(
+                row,
+                query=self._kept.query_text,
+                start=min(row.start, position),
+                position=position,
+                judged=head,
+                epoch=row.epoch + 1,
+                owner="",
+                error="",
+            )
+
+        self._change(change)
+        return position
+
+    def forget(self) -> None:
+        """Remove the follower and its dead letters from the log. Who runs it begins anew."""
+        self._write(lambda tx: tx.forget(self.name))
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """The events that it gave up on, in order."""
+        self._store.check_usable()
+        return self._store.engine.dead_letters(self.name)
+
+    def replay(self, position: int, handle: Handler | None = None) -> None:
+        """Call the handler (that of the last run, if none is given) for a dead letter, and remove it if that succeeds."""
+        drive(self.begin_replay(position, handle), self._perform, errors=INTERRUPTS)
+
+    def discard(self, position: int) -> None:
+        """Remove a dead letter."""
+
+        def discard(tx: Transaction) -> None:
+            self._letter(tx, position)
+            tx.remove_letter(self.name, position)
+
+        self._write(discard)
+
+    def __repr__(self) -> str:
+        return f"<Follower {self.name!r}>"
+
+    # What follows is for the async facade.
+
+    def begin_run(self, options: Options) -> Steps[int]:
+        """The steps of a run."""
+        options.check()
+        self._store.check_usable()
+        refuse_inside_handler()
+        if self._run is not None:
+            raise InvalidInput(
+                f"this follower object runs already ({self.name!r})",
+                hint="make another one for each runner: store.follower(name, query)",
+            )
+        self._options = options
+        run = self._run = Run(self._kept, options, self._store.engine, self._store.leases, self.is_over)
+        return self._steps(run)
+
+    def _steps(self, run: Run) -> Steps[int]:
+        self._store.leases.began()
+        try:
+            return (yield from run.steps())
+        finally:
+            self._run = None
+            self._is_stopped = False
+            self._store.leases.ended()
+
+    def begin_replay(self, position: int, handle: Handler | None) -> Steps[None]:
+        """The steps of a replay."""
+        self._store.check_usable()
+        refuse_inside_handler()
+        options = self._options
+        chosen = options.handle if handle is None and options is not None else handle
+        if chosen is None:
+            raise InvalidInput("there is no handler to replay with", hint="follower.replay(position, handle)")
+        return self._replay(position, chosen, is_inside=options is None or options.in_transaction)
+
+    def is_over(self) -> bool:
+        """Whether a run should end."""
+        return self._is_stopped or self._store.is_closed
+
+    def _perform(self, step: Step) -> Any:
+        match step:
+            case Look() | Within():
+                return step.call()
+            case Begin():
+                step.tx.begin()
+                return None
+            case End():
+                step.tx.end()
+                return None
+            case Handle():
+                return call_here(step, step.tx)
+            case Wait():
+                self._store.watch.wait(step.after, self.is_over, step.seconds)
+                return None
+
+    def _look(self) -> FollowerRow | None:
+        return next(iter(self._store.engine.followers(self.name)), None)
+
+    def _change(self, change: Callable[[FollowerRow], FollowerRow]) -> None:
+        engine = self._store.engine
+        self._write(lambda tx: tx.save(change(self._kept.found(tx, engine.head()))))
+        self._store.watch.wake_all()
+
+    def _write(self, work: Callable[[Transaction], None]) -> None:
+        self._store.check_usable()
+        refuse_inside_handler()
+        drive(at_once(self._store.engine, work), self._perform, errors=INTERRUPTS)
+
+    def _letter(self, tx: Transaction, position: int) -> DeadLetter:
+        letter = tx.find_letter(self.name, check_position(position, "the position of a dead letter"))
+        if letter is None:
+            raise NotFound(
+                f"follower {self.name!r} has no dead letter at {position}", hint="see follower.dead_letters()"
+            )
+        return letter
+
+    def _replay(self, position: int, handle: Handler, *, is_inside: bool) -> Steps[None]:
+        engine = self._store.engine
+
+        def work(tx: Transaction) -> Steps[None]:
+            yield Within(tx, lambda: self._letter(tx, position))
+            if is_inside:
+                yield from call(handle, [event], tx)
+            yield Within(tx, lambda: tx.remove_letter(self.name, position))
+
+        def count_attempt(tx: Transaction) -> None:
+            letter = self._letter(tx, position)
+            tx.save_letter(msgspec.structs.replace(letter, attempts=letter.attempts + 1, error=told))
+
+        event: SequencedEvent = yield Look(lambda: _event_at(engine, position))
+        try:
+            if not is_inside:
+                yield from at_once(engine, lambda tx: self._letter(tx, position))
+                yield from call(handle, [event], None)
+            yield from transaction(engine, work)
+        except HandlerFailed as failed:
+            told = f"{type(failed.__cause__).__name__}: {failed.__cause__}"
+            yield from at_once(engine, count_attempt)
+            raise FollowerFailed(
+                f"follower {self.name!r} failed again at event {position}: {told}",
+                hint="correct the handler, or discard the letter: follower.discard(position)",
+            ) from failed.__cause__
+
+
+def call_here(step: Handle, tx: Any) -> Any:
+    """Call a function of the user's that is not async."""
+    if step.tx is None:
+        return step.handle(step.subject, None)
+    with handling():
+        return step.handle(step.subject, tx)
+
+
+def _event_at(engine: Engine, position: int) -> SequencedEvent:
+    events = engine.read_page(Query.all(), Span(position - 1, position), 1).events if position else []
+    if not events:
+        raise NotFound(f"there is no event at position {position}", hint="see follower.dead_letters()")
+    return events[0]

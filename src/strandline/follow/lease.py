@@ -1,0 +1,155 @@
+"""Leases: one process at a time runs a follower, and who lost its lease cannot commit."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from uuid import uuid4
+
+import msgspec
+
+from ..engine import Engine
+from ..engine.following import FollowerRow, LeaseUse, Transaction
+from ..errors import StrandlineError
+
+LEASE_SECONDS = 10.0
+RENEWALS = 3  # in the time for which a lease is good
+CHECKPOINT_SECONDS = 1.0
+"""At least this often a checkpoint moves with the head, if nothing matches."""
+END_SECONDS = 10.0
+
+
+class LeaseLost(Exception):
+    """Somebody else runs the follower now, or it was reset or paused."""
+
+
+class Lease:
+    """The right to run a follower. `use` is what a renewal tells; it is replaced as a whole, for two threads see it."""
+
+    def __init__(self, row: FollowerRow) -> None:
+        self.name = row.name
+        self.seconds = row.lease / 1e6
+        self.use = self._told = use_of(row)
+        self._told_at = self._renewed_at = time.monotonic()
+
+    def held(self, tx: Transaction) -> FollowerRow:
+        """The follower's row, locked until the transaction ends; raises if this lease is over."""
+        return self.checked(tx.find(self.name))
+
+    def checked(self, row: FollowerRow | None) -> FollowerRow:
+        """The follower's row, if this lease is not over."""
+        if row is None or row.epoch != self.use.epoch or row.is_paused:
+            raise LeaseLost
+        return row
+
+    def renewed(self, row: FollowerRow, tx: Transaction) -> FollowerRow:
+        """The row with a renewal, if it is time; a transaction that takes long keeps others from renewing it."""
+        if time.monotonic() - self._renewed_at < self.seconds / RENEWALS:
+            return row
+        return msgspec.structs.replace(row, renewed_at=tx.now())
+
+    def was_saved(self, row: FollowerRow) -> None:
+        """The row is committed, after `renewed`."""
+        self.use = self._told = use_of(row)
+        self._told_at = time.monotonic()
+        if self._told_at - self._renewed_at >= self.seconds / RENEWALS:
+            self._renewed_at = self._told_at
+
+    def looked_up_to(self, position: int, judged: int) -> None:
+        """Nothing up to there matches. The next renewal says so."""
+        self.use = msgspec.structs.replace(self.use, position=position, judged=judged)
+
+    def wants_renewal(self) -> bool:
+        """Whether it is time to renew it, or to say how far it has looked."""
+        now = time.monotonic()
+        has_news = self.use != self._told and now - self._told_at >= CHECKPOINT_SECONDS
+        return has_news or now - self._renewed_at >= self.seconds / RENEWALS
+
+    def was_renewed(self, use: LeaseUse) -> None:
+        """A renewal told this."""
+        self._told = use
+        self._told_at = self._renewed_at = time.monotonic()
+
+
+def use_of(row: FollowerRow) -> LeaseUse:
+    """What a row says itself."""
+    return LeaseUse(row.name, row.epoch, row.position, row.judged)
+
+
+class Leases:
+    """The leases that a store holds. One thread renews them all, in one transaction."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+        self._held: set[Lease] = set()
+        self._running = 0
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._renewer: threading.Thread | None = None
+
+    def add(self, lease: Lease) -> None:
+        """Renew it from now on."""
+        with self._changed:
+            self._held.add(lease)
+            if self._renewer is None:
+                self._renewer = threading.Thread(
+                    target=self._keep_renewing, name="strandline-leases", daemon=True
+                )
+                self._renewer.start()
+            self._changed.notify_all()
+
+    def remove(self, lease: Lease) -> None:
+        """It is over."""
+        with self._changed:
+            self._held.discard(lease)
+
+    def began(self) -> None:
+        """A follower runs."""
+        with self._changed:
+            self._running += 1
+
+    def ended(self) -> None:
+        """A follower runs no longer."""
+        with self._changed:
+            self._running -= 1
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Wait until followers that were told to stop have done so, but not for ever."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running, END_SECONDS)
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._renewer is not None:
+            self._renewer.join()
+
+    def _keep_renewing(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._held or self._is_closed)
+                if self._is_closed:
+                    return
+                shortest = min((lease.seconds for lease in self._held), default=LEASE_SECONDS)
+                self._changed.wait_for(
+                    lambda: self._is_closed, min(CHECKPOINT_SECONDS, shortest / RENEWALS) / 2
+                )
+                due = [(lease, lease.use) for lease in self._held if lease.wants_renewal()]
+            if due and not self._is_closed:
+                self._renew(due)
+
+    def _renew(self, due: list[tuple[Lease, LeaseUse]]) -> None:
+        tx = self._engine.transaction()
+        try:
+            tx.begin()
+            renewed = tx.use_leases([use for _, use in due])
+            tx.commit()
+        except StrandlineError:
+            return  # the next one may do; if none does, somebody else takes over
+        finally:
+            tx.end()
+        for lease, use in due:
+            if lease.name in renewed:
+                lease.was_renewed(use)

@@ -1,0 +1,96 @@
+"""What a follower is, and how it is to be run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from ..append import check_position
+from ..engine.following import FollowerRow, Transaction
+from ..errors import InvalidInput
+from ..query import Query
+
+LONGEST_PAUSE_SECONDS = 30.0
+
+Handler = Callable[..., Any]
+OnFailure = Literal["dead_letter", "stop"]
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What a follower is, before anything was delivered."""
+
+    name: str
+    query: Query
+    after: int
+    lease_seconds: float
+
+    @property
+    def query_text(self) -> str:
+        """The query as it is kept; a callable has no such form, and is not compared."""
+        if any(callable(item.where) for item in self.query.items):
+            return ""
+        return self.query.to_json()
+
+    def row(self, head: int) -> FollowerRow:
+        """The first row."""
+        if self.after > head:
+            raise InvalidInput(
+                f"follower {self.name!r} is to begin after {self.after}, but the head of this log is {head}",
+                hint="the position comes from another log, or this log was restored from a backup",
+            )
+        return FollowerRow(self.name, self.query_text, self.after, self.after, head)
+
+    def found(self, tx: Transaction, head: int) -> FollowerRow:
+        """The row, locked until the transaction ends; made if need be."""
+        row = tx.find(self.name)
+        if row is None:
+            tx.create(self.row(head))
+            row = tx.find(self.name)
+        assert row is not None
+        return row
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How to run a follower."""
+
+    handle: Handler
+    batch: int = 500
+    until: int | None = None
+    attempts: int = 5
+    backoff: float = 0.1
+    on_failure: OnFailure = "dead_letter"
+    on_retag: Handler | None = None
+    in_transaction: bool = True
+
+    def pause(self, attempt: int) -> float:
+        """How long to wait after an attempt that failed: twice as long each time."""
+        return min(LONGEST_PAUSE_SECONDS, self.backoff * 2.0 ** (attempt - 1))
+
+    def check(self) -> None:
+        """Refuse what makes no sense."""
+        if not callable(self.handle):
+            raise InvalidInput("a handler is a function", hint="write follower.run(handle)")
+        for name, value in (("batch", self.batch), ("attempts", self.attempts)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InvalidInput(f"{name} is a whole number from 1, not {value!r:.40}", hint="leave it out")
+        if self.until is not None:
+            check_position(self.until, "until")
+        if self.on_failure not in ("dead_letter", "stop"):
+            raise InvalidInput(
+                f"on_failure is 'dead_letter' or 'stop', not {self.on_failure!r:.40}", hint="leave it out"
+            )
+        if not isinstance(self.backoff, (int, float)) or self.backoff < 0:
+            raise InvalidInput(
+                f"backoff is a number of seconds, not {self.backoff!r:.40}", hint="leave it out"
+            )
+
+
+def check_lease(seconds: float) -> float:
+    """Return `seconds` if a lease may last that long."""
+    if not isinstance(seconds, (int, float)) or not 0.01 <= seconds <= 86_400:
+        raise InvalidInput(
+            f"a lease is good for 0.01 to 86,400 seconds, not {seconds!r:.40}", hint="leave it out"
+        )
+    return float(seconds)
