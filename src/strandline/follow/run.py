@@ -72,7 +72,7 @@ class Run:
         poll = min(LONGEST_POLL_SECONDS, self._kept.lease_seconds / 4)
         try:
             while not self._is_over():
-                row: FollowerRow | None = yield Look(self._look)
+                row: FollowerRow | None = yield Look(self._checked)
                 if row is not None and self._has_reached(row.position):
                     self._position = row.position
                     return None
@@ -93,16 +93,21 @@ class Run:
     def _look(self) -> FollowerRow | None:
         return next(iter(self._engine.followers(self._kept.name)), None)
 
+    def _checked(self) -> FollowerRow | None:
+        row = self._look()
+        if row is not None:
+            self._check(row)
+        return row
+
     def _is_taken(self, row: FollowerRow) -> bool:
         return row.is_held(self._engine.now()) and row.epoch != self._epoch
 
     def _take(self, tx: Transaction) -> Lease | None:
-        head = self._engine.head()
-        row = self._kept.found(tx, head)
+        row = self._kept.found(tx, self._engine.head())
         now = tx.now()
         if row.is_paused or (row.is_held(now) and row.epoch != self._epoch):
             return None
-        self._check(row, self._engine.head())
+        self._check(row)
         row = msgspec.structs.replace(
             row,
             epoch=row.epoch + 1,
@@ -116,13 +121,14 @@ class Run:
         self._epoch = row.epoch
         return Lease(row)
 
-    def _check(self, row: FollowerRow, head: int) -> None:
+    def _check(self, row: FollowerRow) -> None:
         if row.query != self._kept.query_text:
             raise FollowerFailed(
                 f"follower {row.name!r} has followed another query up to position {row.position}",
                 hint="give the new query to a follower of another name, or let this one begin again:"
                 " follower.reset(0)",
             )
+        head = self._engine.head()  # after the row was read, which may have moved with it
         if row.position > head:
             raise _restored(row.name, row.position, head)
 

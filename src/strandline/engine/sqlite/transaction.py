@@ -22,6 +22,7 @@ _CREATE = sql("follower_create")
 _SAVE = sql("follower_save")
 _USE_LEASE = sql("follower_use_lease")
 _FORGET = sql("follower_forget")
+_FORGET_LETTERS = sql("dead_letters_forget")
 _LETTER = sql("dead_letter_find")
 _SAVE_LETTER = sql("dead_letter_save")
 _REMOVE_LETTER = sql("dead_letter_remove")
@@ -174,6 +175,7 @@ class SqliteTransaction:
         self._own(_SAVE, msgspec.structs.astuple(row))
 
     def forget(self, name: str) -> None:
+        self._own(_FORGET_LETTERS, (name,))
         self._own(_FORGET, (name,))
 
     def use_leases(self, uses: Sequence[LeaseUse]) -> set[str]:

@@ -1,3 +1,2 @@
--- A follower and its dead letters are gone.
-delete from dead_letter where follower = ?1;
+-- A follower is gone.
 delete from follower where name = ?1
