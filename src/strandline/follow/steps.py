@@ -65,17 +65,20 @@ def transaction(engine: Engine, work: Callable[[Transaction], Steps[T]]) -> Step
     """Take the steps of the work in a transaction: all of it is done, or nothing."""
     tx = engine.transaction()
     try:
-        yield Begin(tx)
-        result = yield from work(tx)
-        yield Within(tx, tx.commit)
+        try:
+            yield Begin(tx)
+            result = yield from work(tx)
+            yield Within(tx, tx.commit)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield End(tx)
+            raise
+        yield End(tx)
+        return result
     except GeneratorExit:  # nobody takes steps any more
         tx.end()
         raise
-    except BaseException:
-        yield End(tx)
-        raise
-    yield End(tx)
-    return result
 
 
 def at_once(engine: Engine, work: Callable[[Transaction], T]) -> Steps[T]:
