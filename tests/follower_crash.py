@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import strandline
 from places import Place, new_log
 from strandline import Event, EventStore, Query, SequencedEvent
 from strandline.engine.maintenance import check_log
@@ -177,7 +176,9 @@ def main() -> None:
         child(*arguments.child, arguments.seed)
         return
     with tempfile.TemporaryDirectory() as folder:
-        for done in range(0, arguments.kills, 50):  # a log that grows for ever would make each judgement slower
+        for done in range(
+            0, arguments.kills, 50
+        ):  # a log that grows for ever would make each judgement slower
             place = new_log(arguments.url) if arguments.url else Place(Path(folder) / f"log{done}.db")
             victim = Victim(place, arguments.seed + done)
             victim.kill(min(50, arguments.kills - done))

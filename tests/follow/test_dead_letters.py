@@ -124,6 +124,24 @@ def test_a_letter_can_be_replayed_with_the_handler_of_the_run_or_another(kept: P
         assert tally.positions(store) == [2, 1, 3]
 
 
+@pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 200_000, "{}%s", ""])
+def test_whatever_an_error_says_can_be_kept(store: EventStore, text: str) -> None:
+    store.append(some("a"))
+
+    def fail(events: Any, tx: Any) -> None:
+        raise ValueError(text)
+
+    follower = store.follower("f")
+    with pytest.raises(FollowerFailed):
+        follower.catch_up(fail, attempts=1, on_failure="stop")
+    assert follower.status().state == "failed"
+    follower.catch_up(fail, attempts=1)
+    (letter,) = follower.dead_letters()
+    assert letter.error.startswith("ValueError: ")
+    with pytest.raises(FollowerFailed):
+        follower.replay(1)
+
+
 def test_a_letter_can_be_discarded(store: EventStore) -> None:
     store.append(some("a", count=2))
     follower = store.follower("f")

@@ -161,6 +161,29 @@ def test_on_retag_may_put_things_right_or_begin_again(kept: Place) -> None:
         assert told == [("$retagged", 4), ("$retagged", 5)]
 
 
+def test_a_renewal_on_its_way_does_not_undo_that_it_goes_back(store: EventStore) -> None:
+    store.append(some("k:1", count=3))
+    seen, follower = Seen(), store.follower("f", Query.tag("k:1"))
+    follower.catch_up(seen)
+    store.retag([2], replace={"k": ["2"]})
+    read_page, on_their_way, checkpoints = store.engine.read_page, [], []
+
+    def begin_again(retag: SequencedEvent, tx: Any) -> int:
+        on_their_way.extend((lease, lease.use) for lease in store.leases._held)
+        return 0
+
+    def renew_first(query: Query, span: Any, size: int) -> Any:
+        if size == 77 and on_their_way:
+            store.leases._renew(on_their_way)
+            on_their_way.clear()
+            checkpoints.append(store.engine.followers("f")[0].position)
+        return read_page(query, span, size)
+
+    store.engine.read_page = renew_first  # type: ignore[method-assign]
+    follower.catch_up(seen, batch=77, on_retag=begin_again)
+    assert (seen.positions, checkpoints) == ([1, 2, 3, 1, 3], [0])
+
+
 def test_an_on_retag_that_fails_stops_it_and_is_asked_again(store: EventStore) -> None:
     store.append(some("k:1"))
     follower = store.follower("f", Query.tag("k:1"))

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 import strandline
 from follow.following import some
 from strandline import EventStore, Query, SequencedEvent
-from strandline.engine.following import LeaseUse
-from strandline.follow.lease import Lease
 from strandline.follow.options import Options
 from strandline.follow.steps import Begin, End, Handle, Step, Wait, Within
 from strandline.testing import ManualClock
@@ -101,7 +99,6 @@ class Schedule:
         self.store, self.clock, self.batch = store, clock, batch
         self.table = Table()
         self.runners = [Runner(store, self.table, batch) for _ in range(2)]
-        self.renewals: list[tuple[Lease, LeaseUse]] = []
 
     def do(self, action: tuple[Any, ...]) -> None:
         match action:
@@ -119,10 +116,14 @@ class Schedule:
                 self.runners[runner] = Runner(self.store, self.table, self.batch)
             case ("clock", seconds):
                 self.clock.move(seconds)
-            case ("renewals begin",):
-                self.renewals = [(lease, lease.use) for lease in self.store.leases._held]
-            case ("renewals end",) if self.renewals and self.table.changed is None:
-                self.store.leases._renew(self.renewals)
+            case ("late renewal", runner, count):
+                due = [(lease, lease.use) for lease in self.store.leases._held]
+                self.do(("steps", runner, count))
+                if due and self.table.changed is None:
+                    self.store.leases._renew(due)
+            case ("reset", position) if self.table.changed is None and position <= self.store.head():
+                self.table.rows = [row for row in self.table.rows if row <= position]
+                self.store.follower("f", QUERY).reset(position)
 
     def end(self) -> None:
         for runner in self.runners:
@@ -140,15 +141,15 @@ ACTIONS = st.one_of(
     st.tuples(st.just("steps"), st.integers(0, 1), st.integers(1, 30)),
     st.tuples(st.just("steps"), st.integers(0, 1), st.integers(1, 5)),
     st.tuples(st.just("append"), st.lists(st.integers(0, 3), min_size=1, max_size=4)),
-    st.tuples(st.just("retag"), st.integers(1, 12), st.sampled_from(["1", "2"])),
+    st.tuples(st.just("retag"), st.integers(1, 5), st.sampled_from(["1", "2"])),
     st.tuples(st.just("crash"), st.integers(0, 1)),
     st.tuples(st.just("clock"), st.sampled_from([LEASE_SECONDS + 1, -LEASE_SECONDS - 1, 5])),
-    st.tuples(st.just("renewals begin")),
-    st.tuples(st.just("renewals end")),
+    st.tuples(st.just("late renewal"), st.integers(0, 1), st.integers(1, 30)),
+    st.tuples(st.just("reset"), st.sampled_from([0])),
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=400)
 @given(st.lists(ACTIONS, max_size=60), st.integers(1, 3))
 def test_whatever_happens_between_two_steps_the_outcome_is_what_the_query_says(
     actions: list[tuple[Any, ...]], batch: int

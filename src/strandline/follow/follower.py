@@ -11,18 +11,19 @@ import msgspec
 
 from ..append import check_position
 from ..domain.drive import drive
-from ..engine import Engine, Span
+from ..engine import Engine
 from ..engine.following import DeadLetter, FollowerRow, Transaction, handling, refuse_inside_handler
 from ..engine.watch import HeadWatch
-from ..errors import FollowerFailed, InvalidInput, NotFound
-from ..event import SequencedEvent, to_microseconds
+from ..errors import InvalidInput
+from ..event import to_microseconds
 from ..names import check_own_name
 from ..query import Query
+from . import letters
 from .lease import Leases
 from .options import Handler, Kept, OnFailure, Options, check_lease
-from .run import HandlerFailed, Run, call
+from .run import Run
 from .status import FollowerStatus, status_of
-from .steps import INTERRUPTS, Begin, End, Handle, Look, Step, Steps, Wait, Within, at_once, transaction
+from .steps import INTERRUPTS, Begin, End, Handle, Look, Step, Steps, Wait, Within, at_once
 
 
 class Followed(Protocol):
@@ -157,12 +158,7 @@ class Follower:
 
     def discard(self, position: int) -> None:
         """Remove a dead letter."""
-
-        def discard(tx: Transaction) -> None:
-            self._letter(tx, position)
-            tx.remove_letter(self.name, position)
-
-        self._write(discard)
+        self._write(lambda tx: letters.discard(tx, self.name, position))
 
     def __repr__(self) -> str:
         return f"<Follower {self.name!r}>"
@@ -200,7 +196,8 @@ class Follower:
         chosen = options.handle if handle is None and options is not None else handle
         if chosen is None:
             raise InvalidInput("there is no handler to replay with", hint="follower.replay(position, handle)")
-        return self._replay(position, chosen, is_inside=options is None or options.in_transaction)
+        is_inside = options is None or options.in_transaction
+        return letters.replay(self._store.engine, self.name, position, chosen, is_inside=is_inside)
 
     def is_over(self) -> bool:
         """Whether a run should end."""
@@ -235,41 +232,6 @@ class Follower:
         refuse_inside_handler()
         drive(at_once(self._store.engine, work), self._perform, errors=INTERRUPTS)
 
-    def _letter(self, tx: Transaction, position: int) -> DeadLetter:
-        letter = tx.find_letter(self.name, check_position(position, "the position of a dead letter"))
-        if letter is None:
-            raise NotFound(
-                f"follower {self.name!r} has no dead letter at {position}", hint="see follower.dead_letters()"
-            )
-        return letter
-
-    def _replay(self, position: int, handle: Handler, *, is_inside: bool) -> Steps[None]:
-        engine = self._store.engine
-
-        def work(tx: Transaction) -> Steps[None]:
-            yield Within(tx, lambda: self._letter(tx, position))
-            if is_inside:
-                yield from call(handle, [event], tx)
-            yield Within(tx, lambda: tx.remove_letter(self.name, position))
-
-        def count_attempt(tx: Transaction) -> None:
-            letter = self._letter(tx, position)
-            tx.save_letter(msgspec.structs.replace(letter, attempts=letter.attempts + 1, error=told))
-
-        event: SequencedEvent = yield Look(lambda: _event_at(engine, position))
-        try:
-            if not is_inside:
-                yield from at_once(engine, lambda tx: self._letter(tx, position))
-                yield from call(handle, [event], None)
-            yield from transaction(engine, work)
-        except HandlerFailed as failed:
-            told = f"{type(failed.__cause__).__name__}: {failed.__cause__}"
-            yield from at_once(engine, count_attempt)
-            raise FollowerFailed(
-                f"follower {self.name!r} failed again at event {position}: {told}",
-                hint="correct the handler, or discard the letter: follower.discard(position)",
-            ) from failed.__cause__
-
 
 def call_here(step: Handle, tx: Any) -> Any:
     """Call a function of the user's that is not async."""
@@ -277,10 +239,3 @@ def call_here(step: Handle, tx: Any) -> Any:
         return step.handle(step.subject, None)
     with handling():
         return step.handle(step.subject, tx)
-
-
-def _event_at(engine: Engine, position: int) -> SequencedEvent:
-    events = engine.read_page(Query.all(), Span(position - 1, position), 1).events if position else []
-    if not events:
-        raise NotFound(f"there is no event at position {position}", hint="see follower.dead_letters()")
-    return events[0]

@@ -13,6 +13,7 @@ from ..errors import InvalidInput
 from ..query import Query
 
 LONGEST_PAUSE_SECONDS = 30.0
+LONGEST_TEXT = 50_000
 
 Handler = Callable[..., Any]
 OnFailure = Literal["dead_letter", "stop"]
@@ -68,6 +69,10 @@ class Options(msgspec.Struct, frozen=True):
         """How long to wait after an attempt that failed: twice as long each time."""
         return min(LONGEST_PAUSE_SECONDS, self.backoff * 2.0 ** (attempt - 1))
 
+    def is_reached(self, position: int) -> bool:
+        """Whether a run that has got to this position may end."""
+        return self.until is not None and position >= self.until
+
     def check(self) -> None:
         """Refuse what makes no sense."""
         if not callable(self.handle):
@@ -94,3 +99,13 @@ def check_lease(seconds: float) -> float:
             f"a lease is good for 0.01 to 86,400 seconds, not {seconds!r:.40}", hint="leave it out"
         )
     return float(seconds)
+
+
+def described(error: BaseException | None) -> str:
+    """What an error says, in one line."""
+    return plain(f"{type(error).__name__}: {error}")
+
+
+def plain(text: str) -> str:
+    """The text as every database can keep it."""
+    return text[:LONGEST_TEXT].replace("\0", "\\0").encode(errors="backslashreplace").decode()

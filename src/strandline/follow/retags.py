@@ -19,10 +19,10 @@ def disturbing_retag(
     engine: Engine, query: Query, delivered: tuple[int, int], judged: int, head: int
 ) -> SequencedEvent | None:
     """The first retag in `(judged, head]` by which an event of the positions `delivered` enters or leaves the query."""
-    if judged >= head:
-        return None
     start, end = delivered
     named = {tag for item in query.items for tag in item.tags}
+    if judged >= head or start >= end or not named:
+        return None
     for retag in events(engine, _RETAGS, Span(judged, head)):
         for change in changes_of(retag):
             can_matter = not named.isdisjoint((*change.removed, *change.added))

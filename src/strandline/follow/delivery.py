@@ -1,0 +1,201 @@
+"""Delivering: read a batch, judge retags, call the handler and move the checkpoint; again and again."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from inspect import isawaitable
+from typing import Any
+
+import msgspec
+
+from ..append import MAX_POSITION, check_position
+from ..engine import Engine, Page, Span
+from ..engine.following import DeadLetter, FollowerRow, Transaction
+from ..errors import FollowerFailed, InvalidInput
+from ..event import SequencedEvent
+from .lease import Lease
+from .options import Handler, Kept, Options, described, plain
+from .retags import disturbing_retag
+from .steps import Handle, Look, Steps, Wait, Within, at_once, transaction
+
+
+class HandlerFailed(Exception):
+    """The user's function raised; the cause is what it raised."""
+
+
+class Stopped(Exception):
+    """The follower was stopped while it waited to try again."""
+
+
+class Delivery:
+    """What a run does while it holds the lease. What was delivered is in `(start, position]`, as of `judged`."""
+
+    def __init__(
+        self, kept: Kept, options: Options, engine: Engine, is_over: Callable[[], bool], row: FollowerRow
+    ) -> None:
+        self._kept = kept
+        self._query = kept.query
+        self._options = options
+        self._engine = engine
+        self._is_over = is_over
+        self.lease = Lease(row)
+        self._start, self.position, self._judged = row.start, row.position, row.judged
+        self.has_progressed = False
+
+    def steps(self) -> Steps[None]:
+        """Deliver until it is stopped, or has reached what it is to reach."""
+        read = self._engine.read_page
+        while not self._is_over() and not self._options.is_reached(self.position):
+            page: Page = yield Look(lambda: read(self._query, Span(self.position), self._options.batch))
+            if page.head < self.position:
+                raise restored(self._kept.name, self.position, page.head)
+            if self._judged < page.head:
+                retag = yield Look(partial(self._disturbing_retag, page.head))
+                if retag is not None:
+                    yield from self._tell_retag(retag)
+                    continue
+            end = page.head if page.rest is None else page.rest.after
+            if page.events:
+                yield from self._deliver(page.events, end, page.head)
+            elif (end, page.head) != (self.position, self._judged):
+                self.lease.looked_up_to(end, page.head)
+            self.position, self._judged = end, page.head
+            if page.rest is None and not self._options.is_reached(end):
+                self.has_progressed = True
+                yield Wait(end)
+
+    def _check_lease(self) -> None:
+        self.lease.checked(next(iter(self._engine.followers(self._kept.name)), None))
+
+    def _deliver(self, events: Sequence[SequencedEvent], end: int, judged: int) -> Steps[None]:
+        """Deliver a batch, or if that fails its events one by one."""
+        if len(events) > 1:
+            try:
+                yield from self._deliver_together(events, end, judged)
+            except HandlerFailed:
+                pass
+            else:
+                return
+        ends = [*(event.position for event in events[:-1]), end]
+        for event, end_of_event in zip(events, ends, strict=True):
+            yield from self._deliver_alone(event, end_of_event, judged)
+
+    def _deliver_alone(self, event: SequencedEvent, end: int, judged: int) -> Steps[None]:
+        attempts = self._options.attempts
+        for attempt in range(1, attempts + 1):
+            if self._is_over():
+                raise Stopped
+            try:
+                yield from self._deliver_together((event,), end, judged)
+                return
+            except HandlerFailed as failed:
+                error = failed.__cause__ or failed
+            if attempt < attempts:
+                yield Wait(MAX_POSITION, self._options.pause(attempt))
+        if self._is_over():
+            raise Stopped  # perhaps it failed for that reason
+        yield from self._give_up(event, end, judged, error)
+
+    def _deliver_together(self, events: Sequence[SequencedEvent], end: int, judged: int) -> Steps[None]:
+        """Call the handler and move the checkpoint; in one transaction, unless the handler works outside."""
+        is_inside = self._options.in_transaction
+
+        def work(tx: Transaction) -> Steps[FollowerRow]:
+            row = yield Within(tx, lambda: self.lease.held(tx))
+            if is_inside:
+                yield from call(self._options.handle, events, tx)
+            return (yield Within(tx, lambda: self._moved(tx, row, end, judged)))  # type: ignore[no-any-return]
+
+        if not is_inside:
+            yield Look(self._check_lease)
+            yield from call(self._options.handle, events, None)
+        self.lease.was_saved((yield from transaction(self._engine, work)))
+        self.position, self.has_progressed = end, True
+
+    def _moved(self, tx: Transaction, row: FollowerRow, position: int, judged: int) -> FollowerRow:
+        row = self.lease.renewed(msgspec.structs.replace(row, position=position, judged=judged), tx)
+        tx.save(row)
+        return row
+
+    def _give_up(self, event: SequencedEvent, end: int, judged: int, error: BaseException) -> Steps[None]:
+        """Put the event aside in the same transaction in which the checkpoint passes it; or stop."""
+        told, attempts = described(error), self._options.attempts
+        if self._options.on_failure == "stop":
+            raise FollowerFailed(
+                f"follower {self._kept.name!r} failed {attempts} times at event {event.position} ({event.type}): {told}",
+                hint="correct the handler and run it again: it goes on with that event",
+            ) from error
+        trace = plain("".join(traceback.format_exception(error)))
+
+        def bury(tx: Transaction) -> FollowerRow:
+            row = self.lease.held(tx)
+            tx.save_letter(DeadLetter(self._kept.name, event.position, told, trace, attempts, tx.now()))
+            return self._moved(tx, row, end, judged)
+
+        self.lease.was_saved((yield from at_once(self._engine, bury)))
+        self.position = end
+
+    def _disturbing_retag(self, head: int) -> SequencedEvent | None:
+        delivered = self._start, self.position
+        return disturbing_retag(self._engine, self._query, delivered, self._judged, head)
+
+    def _tell_retag(self, retag: SequencedEvent) -> Steps[None]:
+        """Something was delivered that would not be now, or the other way round."""
+        on_retag = self._options.on_retag
+        if on_retag is None:
+            raise FollowerFailed(
+                f"the retag at {retag.position} changed which events follower {self._kept.name!r} should have had"
+                f" up to position {self.position}",
+                hint="let it begin again: follower.reset(0), with empty tables; or give run an on_retag",
+            )
+
+        def work(tx: Transaction) -> Steps[FollowerRow]:
+            row: FollowerRow = yield Within(tx, lambda: self.lease.held(tx))
+            try:
+                answer = yield from call(on_retag, retag, tx)
+            except HandlerFailed as failed:
+                raise FollowerFailed(
+                    f"on_retag of follower {self._kept.name!r} failed at {retag.position}: {failed.__cause__}",
+                    hint="correct it and run the follower again",
+                ) from failed.__cause__
+            back = self.position if answer is None else check_position(answer, "what on_retag returns")
+            position = min(back, self.position)
+            changed = msgspec.structs.replace(
+                row,
+                epoch=row.epoch + 1,  # so that no renewal on its way moves the checkpoint forward again
+                start=min(row.start, position),
+                position=position,
+                judged=retag.position,
+            )
+            yield Within(tx, lambda: tx.save(changed))
+            return changed
+
+        row = yield from transaction(self._engine, work)
+        self._start, self.position, self._judged = row.start, row.position, row.judged
+        self.lease.was_saved(row)
+
+
+def call(handle: Handler, subject: Any, tx: Transaction | None) -> Steps[Any]:
+    """Call a function of the user's."""
+    try:
+        answer = yield Handle(handle, subject, tx)
+    except Exception as error:
+        raise HandlerFailed from error
+    if isawaitable(answer):
+        getattr(answer, "close", lambda: None)()
+        raise InvalidInput(
+            "the handler returned something to be awaited, which nobody does here",
+            hint="use connect_async, or a handler that is a plain function",
+        )
+    return answer
+
+
+def restored(name: str, position: int, head: int) -> FollowerFailed:
+    """The error for a checkpoint that the log has not reached."""
+    return FollowerFailed(
+        f"follower {name!r} is at position {position}, but the head of this log is {head}",
+        hint="the log was restored from a backup: restore what was made of its events too, or let the follower"
+        " begin again: follower.reset(0)",
+    )
