@@ -34,6 +34,7 @@ GROUPS = (
     "execute",
     "query",
     "scan",
+    "follow",
     "bulk",
     "check",
     "processes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from . import raw
 from .clients import Sample, Step, appends, bulk_appends, checks, queries, run_threads, run_times, scans
 from .drive import Action, Crowd, drive
+from .following import delays, deliver_all
 from .homes import HomeName
 from .lab import BATCH, History, Lab, Settings
 from .machine import MIB, resident_bytes
@@ -130,6 +131,23 @@ def store_cases(settings: Settings) -> list[Case]:
         Case("query", "query", "decision query", "queries/s", _query, _in_threads),
         Case("scan", "scan", "full scan", "events/s", _scan, _in_threads),
         Case("bulk", "bulk", f"bulk append, batches of {BATCH:,}", "events/s", _bulk, _in_threads),
+        Case(
+            "follow",
+            "follow",
+            "delivery to a follower that does nothing",
+            "events/s",
+            lambda lab, store: Measured.of(deliver_all(lab, store)),
+            _in_threads_by_command,
+        ),
+        Case(
+            "follow-delay",
+            "follow",
+            "from append acknowledged to handler called",
+            "ms",
+            _delay,
+            _in_threads_by_command,
+            is_rate=False,
+        ),
         Case("stale", "check", "stale check, hot tag, no type matches", "appends/s", _stale, _in_threads),
         Case("hot-rare", "check", "check on hot tag AND rare tag", "appends/s", _hot_and_rare, _in_threads),
         Case(
@@ -246,6 +264,11 @@ def _scan(lab: Lab, store: Store) -> Measured:
 def _bulk(lab: Lab, store: Store) -> Measured:
     batch = list(islice(Workload(BATCH).history(), BATCH))
     return _alone(lab, store, "course", lambda client: bulk_appends(client, batch), writes=True)
+
+
+def _delay(lab: Lab, store: Store) -> Measured:
+    measured = Measured.of(delays(lab, store))
+    return replace(measured, value=measured.p50_ms or 0.0)
 
 
 def _stale(lab: Lab, store: Store) -> Measured:

@@ -118,6 +118,8 @@ def _mark(verdict: Verdict) -> Text:
 def _aim(verdict: Verdict) -> str:
     if verdict.of == "value":
         return f"≤ {short(verdict.floor)}"
+    if verdict.of == "rate":
+        return f"≥ {short(verdict.floor)}"
     if verdict.of == "peer":
         return f"{short(verdict.floor)}× → {short(verdict.target)}×"
     return f"{verdict.floor:.0%} → {verdict.target:.0%}"

@@ -127,7 +127,7 @@ class Results:
         )
 
     def _number(self, goal: Goal, match: Match, ours: Summary) -> float | None:
-        if goal.of == "value":
+        if goal.of in {"value", "rate"}:
             return ours.median
         if goal.of == "peer":
             return self.ratio(ours, match.peer, goal.beside)

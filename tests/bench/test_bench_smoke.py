@@ -13,6 +13,7 @@ PROJECT = Path(__file__).parents[2]
 SIZE = ("--events", "300", "--clients", "1,4", "--seconds", "0.1", "--rounds", "1")
 ANY_WAY = {"append@4", "cycle@4", "processes:2x2", "small:append@4"}
 BY_COMMAND = {"execute@4", "cached@4"}
+FOLLOWING = {"follow", "follow-delay"}
 THREADS = {*ANY_WAY, "append@1", "cycle@1", "query", "scan", "bulk", "stale", "hot-rare", "disk"}
 
 
@@ -46,7 +47,7 @@ def test_every_case_is_measured_on_every_embedded_store(directory: Path) -> None
     assert found == {
         *((case, store) for case in (*THREADS, "memory") for store in ("strandline", "umadb")),
         *((case, "strandline-async") for case in (*ANY_WAY, *BY_COMMAND)),
-        *((case, "strandline") for case in (*BY_COMMAND, "execute@1", "cached@1")),
+        *((case, "strandline") for case in (*BY_COMMAND, *FOLLOWING, "execute@1", "cached@1")),
         ("raw:fdatasync", "raw"),
         ("raw:sqlite", "raw"),
     }
@@ -59,7 +60,7 @@ def test_every_case_is_measured_on_every_store_that_uses_a_server(directory: Pat
     assert found == {
         *((case, store) for case in THREADS for store in ("strandline-pg", "eventsourcing-pg")),
         *((case, "strandline-pg-async") for case in (*ANY_WAY, *BY_COMMAND, "append@1")),
-        *((case, "strandline-pg") for case in (*BY_COMMAND, "execute@1", "cached@1")),
+        *((case, "strandline-pg") for case in (*BY_COMMAND, *FOLLOWING, "execute@1", "cached@1")),
         ("raw:pgbench@1", "raw"),
         ("raw:pgbench@4", "raw"),
     }

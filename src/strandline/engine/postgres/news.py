@@ -47,7 +47,6 @@ class Notifier:
         is_open = True
         while is_open:
             news = [self._news.get()]
-            time.sleep(NOTIFY_EVERY_SECONDS)
             with contextlib.suppress(Empty):
                 while True:
                     news.append(self._news.get_nowait())
@@ -55,6 +54,8 @@ class Notifier:
             if any(news):
                 with contextlib.suppress(psycopg.Error, StrandlineError):  # listeners poll as well
                     self._notify()
+            if is_open:
+                time.sleep(NOTIFY_EVERY_SECONDS)
 
 
 class Listener:

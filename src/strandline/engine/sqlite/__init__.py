@@ -47,7 +47,7 @@ from .writer import Writer
 T = TypeVar("T")
 SHORT_READ = 500
 IDLE_READERS = 4
-LOOK_EVERY_SECONDS = 0.02
+LOOK_EVERY_SECONDS = 0.01
 
 _HEAD = sql("head")
 _LAST_APPEND = sql("last_append")

@@ -1,0 +1,78 @@
+"""Followers: how fast they deliver what is there, and how soon what is new."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from queue import SimpleQueue
+from time import perf_counter
+from typing import Any
+
+import strandline
+from strandline import Event, EventStore, Query, SequencedEvent
+
+from .clients import Sample, Step, run_threads
+from .lab import Lab
+from .stores import Store
+
+PAUSE_SECONDS = 0.005
+NEW = "New"
+
+
+def deliver_all(lab: Lab, store: Store) -> Sample:
+    """New followers of the whole log, one after another, whose handler does nothing."""
+    with _opened(lab, store) as log:
+        return run_threads([_catch_up(log)], lab.settings.seconds)
+
+
+def delays(lab: Lab, store: Store) -> Sample:
+    """How long it takes from an acknowledged append until the handler is called, while nothing else happens."""
+    with _opened(lab, store) as log:
+        follower = log.follower("new", Query.types(NEW), after=log.head())
+        called: SimpleQueue[float] = SimpleQueue()
+
+        def handle(events: Sequence[SequencedEvent], tx: Any) -> None:
+            called.put(perf_counter())
+
+        runner = threading.Thread(target=follower.run, args=(handle,))
+        runner.start()
+        try:
+            return _delays(log, called, lab.settings.seconds)
+        finally:
+            follower.stop()
+            runner.join()
+
+
+@contextmanager
+def _opened(lab: Lab, store: Store) -> Iterator[EventStore]:
+    with (
+        lab.running(store, "course", writes=True) as running,
+        strandline.connect(running.address) as log,
+    ):
+        yield log
+
+
+def _catch_up(log: EventStore) -> Step:
+    numbers = iter(range(1 << 30))
+    head = log.head()
+
+    def step() -> int:
+        log.follower(f"bench {next(numbers)}").catch_up(lambda events, tx: None)
+        return head
+
+    return step
+
+
+def _delays(log: EventStore, called: SimpleQueue[float], seconds: float) -> Sample:
+    log.append(Event(NEW, {}))
+    called.get(timeout=60)
+    sample = Sample(perf_counter())
+    while sample.end < sample.begin + seconds:
+        threading.Event().wait(PAUSE_SECONDS)  # until it waits again
+        log.append(Event(NEW, {}))
+        acknowledged = perf_counter()
+        sample.end = called.get(timeout=60)
+        sample.latencies.append(max(0.0, sample.end - acknowledged))
+        sample.units += 1
+    return sample
