@@ -63,7 +63,8 @@ def _embedded() -> Match:
             Goal("hot-rare", threads, 1, 20, note="at 1 M events"),
             Goal("small:append@64", both, 0.5, 0.8, of="growth", note="at 1 M events"),
             Goal("processes:2x32", both, 1.5, 3, p99_below=150.0),
-            *_by_follower(threads),
+            Goal("follow", threads, 50_000, 100_000, of="rate"),
+            Goal("follow-delay", threads, 10, 2, of="value"),
             Goal("disk", threads, 420, 420, of="value"),
             Goal("memory", threads, 100, 100, of="value", note="at 1 M events"),
         ),
@@ -91,15 +92,9 @@ def _postgres() -> Match:
             Goal("small:append@64", both, 0.5, 0.8, of="growth", note="at 1 M events"),
             Goal("processes:2x32", both, 10, 20),
             Goal("processes:2x32", both, 0.8, 0.8, of="share", beside="append@64"),
-            *_by_follower(threads),
+            Goal("follow-delay", threads, 10, 2, of="value"),
         ),
     )
-
-
-def _by_follower(stores: tuple[str, ...]) -> Iterator[Goal]:
-    """What followers have to reach, which peers have nothing to compare with."""
-    yield Goal("follow", stores, 50_000, 100_000, of="rate")
-    yield Goal("follow-delay", stores, 10, 2, of="value")
 
 
 def _by_command(stores: tuple[str, ...], *aims: tuple[float, float]) -> Iterator[Goal]:

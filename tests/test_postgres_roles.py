@@ -116,6 +116,23 @@ def use_all_of(store: EventStore) -> None:
     with store.subscribe(Query.types("Late"), after=3) as coming:
         threading.Timer(0.05, store.append, [Event("Late", {})]).start()
         assert next(coming).position == 7
+    use_followers(store)
+
+
+def use_followers(store: EventStore) -> None:
+    """A follower with a dead letter, which is paused, reset and forgotten."""
+    follower = store.follower("seats", Query.types("Taken"))
+
+    def fail(events: object, tx: object) -> None:
+        raise ValueError
+
+    assert follower.catch_up(fail, attempts=1) == 7
+    follower.pause()
+    follower.resume()
+    follower.replay(1, lambda events, tx: tx.execute("select 1"))
+    assert follower.reset(2) == 2
+    assert [status.position for status in store.followers()] == [2]
+    follower.forget()
 
 
 async def use_async(url: str, log: str) -> None:
@@ -160,6 +177,10 @@ WRITES = [
     )
 ]
 WRITES += [
+    "truncate follower",
+    "drop table dead_letter",
+    "alter table follower add column x int",
+    "create trigger x before insert on follower execute function suppress_redundant_updates_trigger()",
     "select retag_v1(0)",
     "grant execute on function retag_v1 to current_user",
     "drop function append_v1",
