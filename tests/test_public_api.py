@@ -10,6 +10,7 @@ import pytest
 
 import strandline
 from strandline import errors
+from strandline.follow import AsyncFollower, Follower
 
 STORE = {
     "AppendCondition",
@@ -51,6 +52,8 @@ METHODS = {
     "count",
     "decide",
     "exists",
+    "follower",
+    "followers",
     "head",
     "position_at",
     "read",
@@ -83,6 +86,16 @@ def test_the_public_names_are_sorted_and_complete() -> None:
 @pytest.mark.parametrize("store", [strandline.EventStore, strandline.AsyncEventStore])
 def test_both_stores_have_every_method(store: type) -> None:
     assert {name for name in METHODS if callable(getattr(store, name, None))} == METHODS
+
+
+def test_both_followers_have_every_method() -> None:
+    names = {name for name in vars(Follower) if not name.startswith("_")} - {
+        "begin_run",
+        "begin_replay",
+        "is_over",
+    }
+    assert {"run", "catch_up", "stop", "status", "pause", "resume", "reset", "replay", "discard"} <= names
+    assert {name for name in vars(AsyncFollower) if not name.startswith("_")} == names
 
 
 def test_importing_strandline_imports_nothing_heavy() -> None:
