@@ -60,15 +60,18 @@ class AppendCondition(FrozenValue):
     def all_of(cls, *conditions: AppendCondition) -> AppendCondition:
         """The condition that holds if all of these hold."""
         parts = [part for condition in conditions for part in _condition(condition).parts]
-        # Parts with different positions differ; comparing their queries takes longer than most decisions should.
-        is_unique = len({part.after for part in parts}) == len(parts)
-        unique = tuple(parts) if is_unique else tuple(dict.fromkeys(parts))
+        unique = tuple(dict.fromkeys(parts))
         if not unique:
             raise InvalidInput("all_of needs a condition", hint="leave the condition out to append always")
-        if len(unique) == 1:
-            return unique[0]
+        return cls.of_parts(unique)
+
+    @classmethod
+    def of_parts(cls, parts: tuple[AppendCondition, ...]) -> AppendCondition:
+        """`all_of` for parts that are known to differ."""
+        if len(parts) == 1:
+            return parts[0]
         joined = object.__new__(cls)
-        object.__setattr__(joined, "parts", unique)
+        object.__setattr__(joined, "parts", parts)
         return joined
 
     def __getattr__(self, name: str) -> Any:

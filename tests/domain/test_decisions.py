@@ -86,6 +86,20 @@ def test_the_boundary_is_the_union_of_the_parameters(store: EventStore) -> None:
     assert append.condition.after == 1
 
 
+def test_the_same_projection_twice_is_one_part_of_the_condition(store: EventStore) -> None:
+    @command
+    def compare(one: Course, other: Course) -> CapacityChanged:
+        assert one == other
+        assert one is not other
+        return CapacityChanged(course=one.id, capacity=1)
+
+    for _ in range(2):
+        store.execute(compare, Course("c1"), Course("c1"))
+        *_, append = store.appends()
+        assert append.condition is not None
+        assert len(append.condition.parts) == 1
+
+
 def test_an_event_is_folded_only_where_its_own_item_matches(store: EventStore) -> None:
     store.append([subscribed("s1"), subscribed("s1", "c2"), subscribed("s2", "c2")])
     with store.boundary(Student("s1"), Course("c1"), Course("c2"), Enrollment("s2", "c1")) as b:

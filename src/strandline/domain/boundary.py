@@ -60,18 +60,19 @@ class BoundaryOf:
     @property
     def condition(self) -> AppendCondition | None:
         """Nothing that matters is newer than the reads."""
-        guarded = [(member.guard_item, member.head) for member in self.members]
-        return nothing_newer((item, head) for item, head in guarded if item is not None)
+        unique = {(member.name, member.head): member for member in self.members}.values()
+        guarded = [(member.guard_item, member.head) for member in unique]
+        return nothing_newer([(item, head) for item, head in guarded if item is not None])
 
 
 def nothing_newer(guarded: Iterable[tuple[QueryItem, int]]) -> AppendCondition | None:
-    """No event of an item is newer than its head; None if there are no items.
+    """No event of an item is newer than its head; None if there are no items. No two are the same.
 
     Each item is a part of its own: a retag that takes an event out of one item and into another leaves what
     they find together as it is, but not what is folded from each.
     """
-    parts = [AppendCondition(Query.of(item), head) for item, head in guarded]
-    return AppendCondition.all_of(*parts) if parts else None
+    parts = tuple([AppendCondition(Query.of(item), head) for item, head in guarded])
+    return AppendCondition.of_parts(parts) if parts else None
 
 
 def near(members: Sequence[Member]) -> tuple[list[Member], list[Member]]:

@@ -136,36 +136,29 @@ class Bound:
     def __init__(self, command: Command[Any, Any], arguments: dict[str, Any]) -> None:
         self.command = command
         self._arguments = arguments
-
-    @property
-    def projections(self) -> list[Projection]:
-        """The projections among the arguments, those in lists included."""
-        found: list[Projection] = []
-        for value in self._arguments.values():
+        self.projections: list[Projection] = []  # those in lists included
+        self.asks_for_time = False
+        self._is_projection: dict[str, bool] = {}
+        for name, value in arguments.items():
             if isinstance(value, Projection):
-                found.append(value)
+                self._is_projection[name] = True
+                self.projections.append(value)
             elif isinstance(value, ProjectionList):
-                found.extend(value)
-        return found
-
-    @property
-    def asks_for_time(self) -> bool:
-        """Whether it wants to know what time it is."""
-        return any(value is NOW for value in self._arguments.values())
+                self._is_projection[name] = False
+                self.projections.extend(value)
+            elif value is NOW:
+                self.asks_for_time = True
 
     def decide(
         self, states: Iterable[Projection], now: datetime | None
     ) -> tuple[list[Event | DomainEvent], Any]:
         """Call the function with folded states: its events, and what it returned."""
         folded = iter(states)
-        values: dict[str, Any] = {}
-        for name, value in self._arguments.items():
-            if isinstance(value, Projection):
-                values[name] = next(folded)
-            elif isinstance(value, ProjectionList):
-                values[name] = [next(folded) for _ in value]
-            else:
-                values[name] = now if value is NOW else value
+        values = dict(self._arguments)
+        for name, is_one in self._is_projection.items():
+            values[name] = next(folded) if is_one else [next(folded) for _ in values[name]]
+        if self.asks_for_time:
+            values = {name: now if value is NOW else value for name, value in values.items()}
         return collected(self.command.name, self.command(**values))
 
 

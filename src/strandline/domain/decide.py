@@ -139,7 +139,8 @@ def condition_of(command: Command[Any, Any], boundary: BoundaryOf) -> AppendCond
     if not command.guard:
         return None
     types = [cls.event_type for cls in command.guard]
-    return nothing_newer((QueryItem(types, member.item.tags), member.head) for member in boundary.members)
+    keys = {(member.item.tags, member.head) for member in boundary.members}
+    return nothing_newer([(QueryItem(types, tags), head) for tags, head in sorted(keys)])
 
 
 def _events(decided: Sequence[Event | DomainEvent], command: Command[Any, Any]) -> list[Event]:

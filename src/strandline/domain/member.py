@@ -14,7 +14,7 @@ from .projection import Projection
 from .shape import shape_of
 
 Name = tuple[Any, ...]
-"""The class of a projection, and the values of its key."""
+"""The class of a projection, and the texts of its key."""
 
 
 class Uncopyable(Exception):
@@ -24,13 +24,14 @@ class Uncopyable(Exception):
 class Member:
     """A projection in a boundary: its state, and the head of the read that it is the state of."""
 
-    __slots__ = ("head", "is_kept", "is_own", "item", "name", "shape", "state", "unsaved")
+    __slots__ = ("head", "is_kept", "is_own", "item", "key", "name", "shape", "state", "unsaved")
 
     def __init__(self, state: Projection, head: int = 0, *, is_own: bool = False) -> None:
         self.state = state
+        self.key = state._key()
         self.name = name_of(state)
         self.shape = shape_of(type(state))
-        self.item = self.shape.item(self.name[1:])
+        self.item = self.shape.item(self.key)
         self.head = head
         self.is_own = is_own  # nobody is known to have written to it since our own append
         self.is_kept = False  # somebody else has the state too: it must not change
@@ -39,7 +40,8 @@ class Member:
     def twin(self) -> Member:
         """The same, for somebody who goes on from it."""
         twin = object.__new__(Member)
-        twin.state, twin.name, twin.shape, twin.item = self.state, self.name, self.shape, self.item
+        twin.state, twin.key, twin.name = self.state, self.key, self.name
+        twin.shape, twin.item = self.shape, self.item
         twin.head, twin.is_own, twin.is_kept, twin.unsaved = self.head, self.is_own, True, self.unsaved
         return twin
 
@@ -54,7 +56,7 @@ class Member:
     @property
     def guard_item(self) -> QueryItem | None:
         """The events that spoil a decision made with it."""
-        return self.item if self.shape.is_guarded_whole else self.shape.guard_item(self.name[1:])
+        return self.item if self.shape.is_guarded_whole else self.shape.guard_item(self.key)
 
     @property
     def depends_on_tags(self) -> bool:
@@ -100,13 +102,13 @@ class Member:
 
     def check_key(self) -> None:
         """A handler that changes the key would make it the state of something else."""
-        if self.state._key() != self.name[1:]:
+        if self.state._key() != self.key:
             raise InvalidInput(
-                f"a handler of {type(self.state).__name__} changed its key {self.name[1:]}",
+                f"a handler of {type(self.state).__name__} changed its key {self.key}",
                 hint="the key says which events are folded; keep the new id in a field with a default",
             )
 
 
 def name_of(projection: Projection) -> Name:
     """What tells a projection from all others: its class and its key."""
-    return type(projection), *projection._key()
+    return type(projection), *map(str.__str__, projection._key())

@@ -18,6 +18,8 @@ from .shape import ATOMS, Shape, declare, shape_of
 
 H = TypeVar("H", bound=Callable[..., None])
 
+_PLAIN = frozenset((str, int, bool, float, type(None)))  # most fields, told at once
+
 
 @overload
 def on(handler: H, /) -> H: ...
@@ -89,7 +91,8 @@ class Projection:
 
     def _key(self) -> tuple[TagId, ...]:
         """The values of its key fields."""
-        return tuple(getattr(self, name) for name, _ in shape_of(type(self)).key)
+        own = self.__dict__
+        return tuple([own[name] for name, _ in shape_of(type(self)).key])
 
     def query(self) -> Query:
         """The events that it is folded from."""
@@ -118,7 +121,8 @@ class Projection:
         twin = object.__new__(type(self))
         copied: dict[int, Any] = {}  # for all fields: what two of them share, they share in the copy too
         for name, value in vars(self).items():
-            twin.__dict__[name] = value if isinstance(value, ATOMS) else copy.deepcopy(value, copied)
+            is_atom = value.__class__ in _PLAIN or isinstance(value, ATOMS)
+            twin.__dict__[name] = value if is_atom else copy.deepcopy(value, copied)
         return twin
 
     def __eq__(self, other: object) -> bool:

@@ -95,7 +95,7 @@ def _name(cls: type[Projection]) -> str:
 
 
 def _key(member: Member) -> str:
-    return "\n".join(value.tag for value in member.name[1:])
+    return "\n".join(value.tag for value in member.key)
 
 
 @functools.cache
