@@ -64,7 +64,7 @@ def test_statements_that_somebody_deallocated_are_prepared_again(postgres: Place
         assert store.engine._connection is not None
         store.engine._connection.run("deallocate all")
         assert store.append(Event("B", {})).position == 2
-        store.engine._ask(lambda search: search._rows.__self__.run("deallocate all"))
+        store.engine._ask(lambda search: search.rows.__self__.run("deallocate all"))
         assert [event.type for event in store.read()] == ["A", "B"]
 
 
@@ -73,7 +73,7 @@ def test_a_transaction_that_takes_longer_than_the_server_allows_can_be_sent_agai
     postgres: Place, setting: str
 ) -> None:
     with postgres.connect() as store:
-        version = store.engine._ask(lambda search: search._rows.__self__.rows("show server_version_num"))
+        version = store.engine._ask(lambda search: search.rows.__self__.rows("show server_version_num"))
     if setting == "transaction_timeout" and int(version[0][0]) < 170000:
         setting = "idle_in_transaction_session_timeout"  # there is no other before version 17
     is_slow = True
@@ -99,7 +99,7 @@ def test_a_time_that_nobody_can_read_is_refused(postgres: Place) -> None:
         empty = batches.Batch(record_conditions=False)
         with pytest.raises(strandline.StrandlineError, match="years 1 and 9999"):
             store.engine._ask(
-                lambda search: search._rows.__self__.call(
+                lambda search: search.rows.__self__.call(
                     store.engine._sql.append, empty.parameters(0, 2**62)
                 )
             )
