@@ -35,9 +35,11 @@ from .domain.untyped import Decide, DecideOptions, DecideValue
 from .engine import Page, Span, Stats
 from .errors import StoreClosed, StrandlineError
 from .event import SequencedEvent
-from .follow import AsyncFollower, FollowerStatus
+from .follow import AsyncFollower, AsyncWorker, FollowerStatus
 from .follow.asynchronous import TRANSACTIONS_AT_ONCE
+from .follow.automation import Automation, Decision, Ignored, awaiting
 from .follow.lease import LEASE_SECONDS
+from .follow.worker import RunOptions
 from .query import Query
 from .store import (
     NEXT_PAGES,
@@ -201,6 +203,23 @@ class AsyncEventStore:
     ) -> AsyncFollower:
         """See `EventStore.follower`: `await follower.run(handle)`, where `handle` may be async."""
         return AsyncFollower(self, self.store.follower(name, query, after, lease=lease))
+
+    def automation(
+        self,
+        name: str,
+        query: Query | None,
+        decide: Decision,
+        *,
+        ignore: Ignored = (),
+        after: int = 0,
+        lease: float = LEASE_SECONDS,
+        **options: Unpack[RunOptions],
+    ) -> AsyncWorker:
+        """See `EventStore.automation`: `await automation.run()`."""
+        handle = awaiting(Automation(name, decide, ignore), self.execute)
+        return AsyncWorker(
+            self.follower(name, query, after, lease=lease), handle, in_transaction=False, **options
+        )
 
     async def followers(self) -> list[FollowerStatus]:
         """See `EventStore.followers`."""

@@ -48,9 +48,11 @@ from .engine.sequencer import Sequencer
 from .engine.watch import HeadWatch
 from .errors import InvalidInput, InvalidQuery, StoreClosed, StrandlineError
 from .event import SequencedEvent, to_microseconds
-from .follow import Follower, FollowerStatus
+from .follow import Follower, FollowerStatus, Worker
+from .follow.automation import Automation, Decision, Ignored, blocking
 from .follow.lease import LEASE_SECONDS, Leases
 from .follow.status import status_of
+from .follow.worker import RunOptions
 from .query import Query
 from .retag import Retag
 from .tag_id import IdValue
@@ -289,6 +291,25 @@ class EventStore:
         """
         self.check_usable()
         return Follower(self, name, check_query(query), after=after, lease=lease)
+
+    def automation(
+        self,
+        name: str,
+        query: Query | None,
+        decide: Decision,
+        *,
+        ignore: Ignored = (),
+        after: int = 0,
+        lease: float = LEASE_SECONDS,
+        **options: Unpack[RunOptions],
+    ) -> Worker:
+        """A follower whose events lead to commands: `decide(event)` returns a `Call`, several of them, or None.
+
+        Each call is executed once to effect, however often its event is delivered; its events say which one led to
+        them. Exceptions of a command that are listed in `ignore` are no failure.
+        """
+        handle = blocking(Automation(name, decide, ignore), self.execute)
+        return Worker(self.follower(name, query, after, lease=lease), handle, in_transaction=False, **options)
 
     def followers(self) -> list[FollowerStatus]:
         """How every follower of this log is."""

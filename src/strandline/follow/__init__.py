@@ -2,14 +2,21 @@
 
 from ..engine.following import DeadLetter, Transaction
 from .asynchronous import AsyncFollower, AsyncTransaction
+from .automation import Call
+from .delivery import Undeliverable
 from .follower import Follower
 from .status import FollowerStatus
+from .worker import AsyncWorker, Worker
 
 __all__ = [
     "AsyncFollower",
     "AsyncTransaction",
+    "AsyncWorker",
+    "Call",
     "DeadLetter",
     "Follower",
     "FollowerStatus",
     "Transaction",
+    "Undeliverable",
+    "Worker",
 ]

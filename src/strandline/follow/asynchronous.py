@@ -194,9 +194,11 @@ class AsyncFollower:
         """See `Follower.dead_letters`."""
         return await self._store.in_thread(self._follower.dead_letters)
 
-    async def replay(self, position: int, handle: Handler | None = None) -> None:
+    async def replay(
+        self, position: int, handle: Handler | None = None, *, in_transaction: bool | None = None
+    ) -> None:
         """See `Follower.replay`."""
-        steps = self._follower.begin_replay(position, handle)
+        steps = self._follower.begin_replay(position, handle, in_transaction=in_transaction)
         await drive_async(steps, self._steps().take, errors=INTERRUPTS)
 
     async def discard(self, position: int) -> None:

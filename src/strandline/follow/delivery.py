@@ -13,7 +13,7 @@ import msgspec
 from ..append import MAX_POSITION, check_position
 from ..engine import Engine, Page, Span
 from ..engine.following import DeadLetter, FollowerRow, Transaction
-from ..errors import FollowerFailed, InvalidInput
+from ..errors import FollowerFailed, InvalidInput, Unavailable
 from ..event import SequencedEvent
 from .lease import Lease
 from .options import Handler, Kept, Options, described, plain
@@ -23,6 +23,10 @@ from .steps import Handle, Look, Steps, Wait, Within, at_once, transaction
 
 class HandlerFailed(Exception):
     """The user's function raised; the cause is what it raised."""
+
+
+class Undeliverable(Exception):
+    """Raise it in a handler to say that it is no use to try this event again."""
 
 
 class Stopped(Exception):
@@ -92,11 +96,13 @@ class Delivery:
                 return
             except HandlerFailed as failed:
                 error = failed.__cause__ or failed
+            if isinstance(error, Undeliverable):
+                break
             if attempt < attempts:
                 yield Wait(MAX_POSITION, self._options.pause(attempt))
         if self._is_over():
             raise Stopped  # perhaps it failed for that reason
-        yield from self._give_up(event, end, judged, error)
+        yield from self._give_up(event, end, judged, error, attempt)
 
     def _deliver_together(self, events: Sequence[SequencedEvent], end: int, judged: int) -> Steps[None]:
         """Call the handler and move the checkpoint; in one transaction, unless the handler works outside."""
@@ -119,9 +125,11 @@ class Delivery:
         tx.save(row)
         return row
 
-    def _give_up(self, event: SequencedEvent, end: int, judged: int, error: BaseException) -> Steps[None]:
+    def _give_up(
+        self, event: SequencedEvent, end: int, judged: int, error: BaseException, attempts: int
+    ) -> Steps[None]:
         """Put the event aside in the same transaction in which the checkpoint passes it; or stop."""
-        told, attempts = described(error), self._options.attempts
+        told = described(error)
         if self._options.on_failure == "stop":
             raise FollowerFailed(
                 f"follower {self._kept.name!r} failed {attempts} times at event {event.position} ({event.type}): {told}",
@@ -181,6 +189,10 @@ def call(handle: Handler, subject: Any, tx: Transaction | None) -> Steps[Any]:
     """Call a function of the user's."""
     try:
         answer = yield Handle(handle, subject, tx)
+    except Unavailable as error:
+        if tx is None:  # the handler uses the store itself: that is no event's fault
+            raise
+        raise HandlerFailed from error
     except Exception as error:
         raise HandlerFailed from error
     if isawaitable(answer):

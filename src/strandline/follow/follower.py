@@ -152,9 +152,15 @@ class Follower:
         self._store.check_usable()
         return self._store.engine.dead_letters(self.name)
 
-    def replay(self, position: int, handle: Handler | None = None) -> None:
-        """Call the handler (that of the last run, if none is given) for a dead letter, and remove it if that succeeds."""
-        drive(self.begin_replay(position, handle), self._perform, errors=INTERRUPTS)
+    def replay(
+        self, position: int, handle: Handler | None = None, *, in_transaction: bool | None = None
+    ) -> None:
+        """Call the handler for a dead letter, and remove it if that succeeds; what is not given is as in the last run."""
+        drive(
+            self.begin_replay(position, handle, in_transaction=in_transaction),
+            self._perform,
+            errors=INTERRUPTS,
+        )
 
     def discard(self, position: int) -> None:
         """Remove a dead letter."""
@@ -188,7 +194,9 @@ class Follower:
             self._is_stopped = False
             self._store.leases.ended()
 
-    def begin_replay(self, position: int, handle: Handler | None) -> Steps[None]:
+    def begin_replay(
+        self, position: int, handle: Handler | None, *, in_transaction: bool | None
+    ) -> Steps[None]:
         """The steps of a replay."""
         self._store.check_usable()
         refuse_inside_handler()
@@ -196,7 +204,8 @@ class Follower:
         chosen = options.handle if handle is None and options is not None else handle
         if chosen is None:
             raise InvalidInput("there is no handler to replay with", hint="follower.replay(position, handle)")
-        is_inside = options is None or options.in_transaction
+        last = options is None or options.in_transaction
+        is_inside = last if in_transaction is None else in_transaction
         return letters.replay(self._store.engine, self.name, position, chosen, is_inside=is_inside)
 
     def is_over(self) -> bool:
