@@ -22,7 +22,7 @@ import pytest
 
 import strandline
 from places import Place, new_log
-from strandline import Event, EventStore
+from strandline import Event, EventStore, Query
 from strandline.cli.app import run
 from strandline.testing.postgres import PostgresServer
 
@@ -168,6 +168,32 @@ def school(tmp_path: Path) -> str:
     with strandline.connect(tmp_path / "school.db") as store:
         write_school(store)
     return "school.db"
+
+
+APPLICATION = """
+from strandline import Query
+from strandline.follow import Worker
+
+def keep(events, tx):
+    for event in events:
+        print("handled", event.position, flush=True)
+
+def app(store):
+    return [Worker(store.follower("balances", Query.types("CourseDefined")), keep)]
+"""
+
+
+@pytest.fixture
+def application(tmp_path: Path, school: str) -> str:
+    """An application for that store, whose follower has run with another handler and has two dead letters."""
+    (tmp_path / "school.py").write_text(APPLICATION)
+
+    def fail(events: Any, tx: Any) -> None:
+        raise ValueError("[red]no such\x1b[31m account")
+
+    with strandline.connect(school) as store:
+        store.follower("balances", Query.types("CourseDefined")).catch_up(fail, attempts=1)
+    return "school:app"
 
 
 @pytest.fixture

@@ -12,7 +12,10 @@ import strandline
 from strandline.cli.app import app
 
 ROOT = typer.main.get_command(app)
-COMMANDS = ROOT.commands
+GROUPS = {name: group for name, group in ROOT.commands.items() if hasattr(group, "commands")}
+COMMANDS = {name: command for name, command in ROOT.commands.items() if name not in GROUPS} | {
+    f"{group} {name}": command for group in GROUPS for name, command in GROUPS[group].commands.items()
+}
 PROGRAM = Path(sys.executable).with_name("strandline")
 EXPECTED = {
     "append",
@@ -26,6 +29,14 @@ EXPECTED = {
     "schema",
     "doctor",
     "demo",
+    "followers list",
+    "followers show",
+    "followers pause",
+    "followers resume",
+    "followers reset",
+    "followers dead-letters",
+    "followers discard",
+    "followers replay",
 }
 WITHOUT_LOG = {"demo"}
 
@@ -54,8 +65,8 @@ def test_the_commands_are_all_there():
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_the_example_at_the_end_of_each_help_runs(cli, name, school):
-    done = cli(name, "--help")
+def test_the_example_at_the_end_of_each_help_runs(cli, name, school, application):
+    done = cli(*name.split(), "--help")
     assert (done.code, done.err) == (0, "")
     example = example_in(done.out)
     assert f"strandline {name} " in example
@@ -96,9 +107,10 @@ def test_every_command_that_takes_a_store_names_its_log_alike():
         assert option is None or (option.envvar, option.default) == ("STRANDLINE_LOG", "default")
 
 
-def test_no_command_shows_the_help(cli):
-    assert cli().out == cli("--help").out
-    assert cli().code == 0
+@pytest.mark.parametrize("group", [[], *([name] for name in GROUPS)])
+def test_no_command_shows_the_help(cli, group):
+    assert cli(*group).out == cli(*group, "--help").out
+    assert cli(*group).code == 0
 
 
 def test_version(cli):

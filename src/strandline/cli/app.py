@@ -11,7 +11,7 @@ import typer
 import strandline
 from strandline import StrandlineError
 
-from . import append, backup, check, head, migrate, read, schema, stats, tail
+from . import append, backup, check, followers, head, migrate, read, schema, stats, tail
 from .demo import command as demo
 from .doctor import command as doctor
 from .examples import Command, Commands
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 for module in (append, read, tail, head, stats, check, backup, migrate, schema, doctor, demo):
     app.command(module.NAME, cls=Command, epilog=module.EXAMPLE)(module.run)
+app.add_typer(followers.app, name=followers.NAME)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
