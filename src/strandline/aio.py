@@ -39,6 +39,7 @@ from .follow import AsyncFollower, AsyncWorker, FollowerStatus
 from .follow.asynchronous import TRANSACTIONS_AT_ONCE
 from .follow.automation import Automation, Decision, Ignored, awaiting
 from .follow.lease import LEASE_SECONDS
+from .follow.outbox import Publisher, batch_of, follower_name, handler_of
 from .follow.worker import RunOptions
 from .query import Query
 from .store import (
@@ -220,6 +221,23 @@ class AsyncEventStore:
         return AsyncWorker(
             self.follower(name, query, after, lease=lease), handle, in_transaction=False, **options
         )
+
+    def outbox(
+        self,
+        topic: str,
+        query: Query | None,
+        publisher: str,
+        publish: Publisher,
+        *,
+        after: int = 0,
+        lease: float = LEASE_SECONDS,
+        **options: Unpack[RunOptions],
+    ) -> AsyncWorker:
+        """See `EventStore.outbox`; `publish` may be async."""
+        handle = handler_of(publish)
+        options.setdefault("batch", batch_of(publish))
+        follower = self.follower(follower_name(topic, publisher), query, after, lease=lease)
+        return AsyncWorker(follower, handle, in_transaction=False, **options)
 
     async def followers(self) -> list[FollowerStatus]:
         """See `EventStore.followers`."""

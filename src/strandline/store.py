@@ -51,6 +51,7 @@ from .event import SequencedEvent, to_microseconds
 from .follow import Follower, FollowerStatus, Worker
 from .follow.automation import Automation, Decision, Ignored, blocking
 from .follow.lease import LEASE_SECONDS, Leases
+from .follow.outbox import Publisher, batch_of, follower_name, handler_of
 from .follow.status import status_of
 from .follow.worker import RunOptions
 from .query import Query
@@ -310,6 +311,26 @@ class EventStore:
         """
         handle = blocking(Automation(name, decide, ignore), self.execute)
         return Worker(self.follower(name, query, after, lease=lease), handle, in_transaction=False, **options)
+
+    def outbox(
+        self,
+        topic: str,
+        query: Query | None,
+        publisher: str,
+        publish: Publisher,
+        *,
+        after: int = 0,
+        lease: float = LEASE_SECONDS,
+        **options: Unpack[RunOptions],
+    ) -> Worker:
+        """A follower that publishes the events of a query: one for each topic and publisher, `outbox:topic:publisher`.
+
+        `publish(events)` gets them in order, at least once; or `NdjsonFile(path)`, `Webhook(url, secret=…)`.
+        """
+        handle = handler_of(publish)
+        options.setdefault("batch", batch_of(publish))
+        follower = self.follower(follower_name(topic, publisher), query, after, lease=lease)
+        return Worker(follower, handle, in_transaction=False, **options)
 
     def followers(self) -> list[FollowerStatus]:
         """How every follower of this log is."""

@@ -5,7 +5,10 @@ from .asynchronous import AsyncFollower, AsyncTransaction
 from .automation import Call
 from .delivery import Undeliverable
 from .follower import Follower
+from .ndjson_file import NdjsonFile
+from .outbox import Publisher
 from .status import FollowerStatus
+from .webhook import Webhook, verify_signature
 from .worker import AsyncWorker, Worker
 
 __all__ = [
@@ -16,7 +19,11 @@ __all__ = [
     "DeadLetter",
     "Follower",
     "FollowerStatus",
+    "NdjsonFile",
+    "Publisher",
     "Transaction",
     "Undeliverable",
+    "Webhook",
     "Worker",
+    "verify_signature",
 ]

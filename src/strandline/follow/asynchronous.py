@@ -7,13 +7,12 @@ import contextvars
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from inspect import iscoroutinefunction
 from typing import Any, Protocol, TypeVar
 
 from ..domain.drive import drive_async
 from ..engine.following import DeadLetter, Transaction, handling, transaction_is_over
 from .follower import Followed, Follower, call_here
-from .options import Handler, OnFailure, Options
+from .options import Handler, OnFailure, Options, is_async
 from .status import FollowerStatus
 from .steps import INTERRUPTS, Begin, End, Handle, Look, Step, Wait, Within
 
@@ -123,14 +122,12 @@ class AsyncSteps:
             self._store.transactions.release()
 
     async def _handle(self, step: Handle) -> Any:
-        is_async = iscoroutinefunction(step.handle) or iscoroutinefunction(
-            getattr(step.handle, "__call__", None)  # noqa: B004  (whether that is async)
-        )
+        is_awaited = is_async(step.handle)
         if step.tx is None:
-            if is_async:
+            if is_awaited:
                 return await step.handle(step.subject, None)
             return await asyncio.to_thread(step.handle, step.subject, None)
-        if not is_async:
+        if not is_awaited:
             return await self._open_desk.do(call_here, step, step.tx)
         with handling():
             return await step.handle(step.subject, AsyncTransaction(self._open_desk))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from inspect import iscoroutinefunction
 from typing import Any, ParamSpec
 
 from ..domain.command import Command, bind
@@ -12,7 +11,7 @@ from ..domain.drive import drive, drive_async
 from ..errors import InvalidInput
 from ..event import SequencedEvent
 from ..names import MAX_NAME
-from .options import Handler
+from .options import Handler, is_async
 
 P = ParamSpec("P")
 
@@ -40,7 +39,7 @@ class Automation:
     """What an automation does with events: which commands it asks for, in which order, with which keys."""
 
     def __init__(self, name: str, decide: Decision, ignore: Ignored) -> None:
-        if not callable(decide) or iscoroutinefunction(decide):
+        if not callable(decide) or is_async(decide):
             raise InvalidInput(
                 "an automation takes a plain function of an event", hint="return Call(command, …), or None"
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from inspect import iscoroutinefunction
 from typing import Any, Protocol
 
 import msgspec
@@ -20,7 +19,7 @@ from ..names import check_own_name
 from ..query import Query
 from . import letters
 from .lease import Leases
-from .options import Handler, Kept, OnFailure, Options, check_lease
+from .options import Handler, Kept, OnFailure, Options, check_lease, is_async
 from .run import Run
 from .status import FollowerStatus, status_of
 from .steps import INTERRUPTS, Begin, End, Handle, Look, Step, Steps, Wait, Within, at_once
@@ -81,7 +80,7 @@ class Follower:
         may be called again with the same events.
         """
         options = Options(handle, batch, until, attempts, backoff, on_failure, on_retag, in_transaction)
-        if iscoroutinefunction(handle):
+        if is_async(handle):
             raise InvalidInput("the handler is async, this store is not", hint="use connect_async")
         return drive(self.begin_run(options), self._perform, errors=INTERRUPTS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import iscoroutinefunction
 from typing import Any, Literal
 
 import msgspec
@@ -99,6 +100,12 @@ def check_lease(seconds: float) -> float:
             f"a lease is good for 0.01 to 86,400 seconds, not {seconds!r:.40}", hint="leave it out"
         )
     return float(seconds)
+
+
+def is_async(handle: Handler) -> bool:
+    """Whether a function, or an object that can be called, is async."""
+    called = getattr(handle, "__call__", None)  # noqa: B004  (whether that is async)
+    return iscoroutinefunction(handle) or iscoroutinefunction(called)
 
 
 def described(error: BaseException | None) -> str:

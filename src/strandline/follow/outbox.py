@@ -1,0 +1,52 @@
+"""The outbox: events go to somebody outside, in order, at least once, each with an id that stays."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from ..errors import InvalidInput
+from ..event import SequencedEvent
+from ..names import check_own_name
+from .options import Handler, is_async
+
+Publisher = Callable[[Sequence[SequencedEvent]], Awaitable[None] | None]
+"""Called with events in the order of the log; what it raises means that they were not all published."""
+
+BATCH = 500
+
+
+def follower_name(topic: str, publisher: str) -> str:
+    """The name of the follower of a topic and a publisher."""
+    for name, kind in ((topic, "topic"), (publisher, "publisher")):
+        if ":" in check_own_name(name, kind, InvalidInput):
+            raise InvalidInput(
+                f"the name of a {kind} has no colon: {name!r:.80}",
+                hint="the follower is outbox:topic:publisher",
+            )
+    return f"outbox:{topic}:{publisher}"
+
+
+def batch_of(publish: Publisher) -> int:
+    """How many events it is given at once, if it does not matter to the caller."""
+    batch: int = getattr(publish, "batch", BATCH)
+    return batch
+
+
+def handler_of(publish: Publisher) -> Handler:
+    """The handler that gives events to a publisher, which may be async where the store is."""
+    if not callable(publish):
+        raise InvalidInput(
+            f"a publisher is a function of a list of events, not {publish!r:.80}",
+            hint="or NdjsonFile(path), Webhook(url, secret=…)",
+        )
+
+    def handle(events: Sequence[SequencedEvent], _: None) -> Any:
+        return publish(events)
+
+    async def handle_later(events: Sequence[SequencedEvent], _: None) -> Any:
+        answer = publish(events)
+        assert answer is not None
+        await answer
+
+    return handle_later if is_async(publish) else handle
