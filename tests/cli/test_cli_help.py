@@ -29,6 +29,7 @@ EXPECTED = {
     "schema",
     "doctor",
     "demo",
+    "run",
     "followers list",
     "followers show",
     "followers pause",

@@ -11,7 +11,7 @@ import typer
 import strandline
 from strandline import StrandlineError
 
-from . import append, backup, check, followers, head, migrate, read, schema, stats, tail
+from . import append, backup, check, followers, head, migrate, read, run_application, schema, stats, tail
 from .demo import command as demo
 from .doctor import command as doctor
 from .examples import Command, Commands
@@ -26,7 +26,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
-for module in (append, read, tail, head, stats, check, backup, migrate, schema, doctor, demo):
+for module in (
+    append,
+    read,
+    tail,
+    head,
+    stats,
+    check,
+    backup,
+    migrate,
+    schema,
+    doctor,
+    demo,
+    run_application,
+):
     app.command(module.NAME, cls=Command, epilog=module.EXAMPLE)(module.run)
 app.add_typer(followers.app, name=followers.NAME)
 

@@ -89,6 +89,11 @@ def facts(rows: Iterable[tuple[str, object]]) -> None:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
+    """Show a table."""
+    console().print(table_of(headings, rows, title=title))
+
+
+def table_of(headings: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> Table:
     """A table; numbers are aligned to the right. A cell that is `Text` already keeps its style."""
     listed = [list(row) for row in rows]
     shown = Table(
@@ -99,7 +104,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, title: s
         shown.add_column(Text(heading), justify="right" if numbers else "left", overflow="fold")
     for row in listed:
         shown.add_row(*(cell if isinstance(cell, Text) else plain(_shown(cell)) for cell in row))
-    console().print(shown)
+    return shown
 
 
 def size(count: int) -> str:

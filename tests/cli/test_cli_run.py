@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+
+import pytest
+
+import strandline
+from strandline import Event
+
+APPLICATION = """
+from strandline import Query
+from strandline.follow import Call, NdjsonFile, Undeliverable, Worker
+
+def count(events, tx):
+    for event in events:
+        tx.execute("insert into counted values (?)", (event.position,))
+
+def refuse(events, tx):
+    raise Undeliverable("never")
+
+def app(store):
+    return [
+        Worker(store.follower("counter"), count),
+        store.outbox("courses", Query.types("CourseDefined"), "file", NdjsonFile("courses.ndjson")),
+    ]
+
+def failing(store):
+    return [*app(store), Worker(store.follower("failing"), refuse, on_failure="stop")]
+
+def burying(store):
+    return [Worker(store.follower("burying"), refuse)]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _application(tmp_path, school):
+    (tmp_path / "running.py").write_text(APPLICATION)
+    with strandline.connect(school) as store:
+        tx = store.engine.transaction()
+        tx.begin()
+        tx.execute("create table counted (position integer primary key)")
+        tx.commit()
+        tx.end()
+
+
+def counted(school):
+    with strandline.connect(school) as store:
+        tx = store.engine.transaction()
+        tx.begin()
+        try:
+            return [position for (position,) in tx.execute("select position from counted order by 1")]
+        finally:
+            tx.end()
+
+
+def states(school):
+    with strandline.connect(school) as store:
+        return {status.name: (status.state, status.position) for status in store.followers()}
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_it_runs_until_a_signal_and_says_in_lines_how_it_goes(command, school, tmp_path, name):
+    arguments = [*command, "run", "running:app", school]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        assert running.stderr
+        read_until(running.stdout, "counter running at 5 of 5")
+        with strandline.connect(school) as store:
+            store.append(Event("CourseDefined", {"course": "c3"}))
+        read_until(running.stdout, "counter running at 6 of 6")
+        running.send_signal(getattr(signal, name))
+        rest = running.stdout.read()
+        assert running.stderr.read() == ""
+        assert running.wait(10) == 0
+    assert "counter idle at 6 of 6" in rest
+    assert counted(school) == [1, 2, 3, 4, 5, 6]
+    assert states(school)["counter"] == ("idle", 6)
+    lines = (tmp_path / "courses.ndjson").read_text().splitlines()
+    assert [json.loads(line)["position"] for line in lines] == [1, 2, 6]
+
+
+def read_until(pipe, text):
+    while text not in (line := pipe.readline()):
+        assert line, f"it ended without {text!r}"
+
+
+def test_once_ends_at_the_present_head(process, school):
+    done = process("run", "running:app", school, "--once", "--json")
+    assert (done.code, done.err) == (0, "")
+    last = {row["name"]: (row["state"], row["position"]) for row in done.rows}
+    assert last == {"counter": ("idle", 5), "outbox:courses:file": ("idle", 5)}
+    assert counted(school) == [1, 2, 3, 4, 5]
+
+
+def test_if_one_fails_all_end_and_the_error_is_told(process, school):
+    done = process("run", "running:failing", school)
+    assert done.code == 2
+    assert "follower 'failing' failed 1 times at event 1" in done.err
+    assert "Traceback" not in done.err
+    assert {state for state, _ in states(school).values()} == {"idle", "failed"}
+
+
+def test_dead_letters_are_told(process, school):
+    done = process("run", "running:burying", school, "--once")
+    assert done.code == 0
+    assert "burying idle at 5 of 5, 5 dead letters" in done.out
+
+
+def test_on_a_terminal_it_is_a_table_that_changes(terminal, school):
+    screen = terminal("run", "running:app", school, NO_COLOR="1")
+    screen.wait_for("running; Ctrl-C ends it")
+    screen.wait_for("outbox:courses:file")
+    screen.interrupt()
+    ran = screen.finish()
+    assert ran.code == 0
+    assert "dead letters" in ran.out
+    assert "Traceback" not in ran.out
+
+
+def test_what_cannot_be_run_is_told(cli, school):
+    assert "names no application" in cli("run", "running", school).err
+    assert cli("run", "nowhere:app", school).code == 2
+    assert cli("run", "running:app", "missing.db").code == 2
