@@ -11,12 +11,13 @@ from typing import Any
 
 
 class Receiver:
-    """Keeps what it got; `answers` are the next statuses, 200 when there are none left. 0 hangs up."""
+    """Keeps what it got; `answers` are the next statuses, 200 when there are none left. 0 hangs up, -1 says nothing."""
 
     def __init__(self) -> None:
         self.answers: list[int] = []
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
         self.url = ""
+        self.is_over = threading.Event()
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -36,7 +37,9 @@ def receiving() -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             receiver.requests.append((self.path, dict(self.headers), body))
             status = receiver.answers.pop(0) if receiver.answers else 200
-            if not status:
+            if status < 0:
+                receiver.is_over.wait(60)
+            if status <= 0:
                 self.close_connection = True
                 return
             self.send_response(status)
@@ -53,6 +56,7 @@ def receiving() -> Iterator[Receiver]:
     try:
         yield receiver
     finally:
+        receiver.is_over.set()
         server.shutdown()
         thread.join()
         server.server_close()

@@ -19,6 +19,7 @@ from follow.welcome import OPENED, Account, Blocked, account_of, bonuses, open_a
 from places import Place
 from strandline import EventStore, InvalidInput, Query, SequencedEvent, Unavailable
 from strandline.follow import Call, Undeliverable
+from strandline.follow.automation import Automation, blocking
 
 
 def test_an_event_leads_to_a_command_whose_events_say_so(store: EventStore) -> None:
@@ -94,6 +95,26 @@ def test_killed_between_command_and_checkpoint_it_does_not_pay_twice(kept: Place
         automation = store.automation("welcome", OPENED, welcome, lease=accounts.LEASE_SECONDS)
         assert automation.catch_up() == 3
         assert bonuses(store) == ["a1", "a2"]
+
+
+def test_two_processes_that_both_deliver_an_event_pay_once(kept: Place) -> None:
+    """As when a process wakes up after its lease was taken over: both are in the handler."""
+    with kept.connect() as one, kept.connect() as other:
+        open_accounts(one, *(f"a{number}" for number in range(10)))
+        events = list(one.read(OPENED))
+        start = threading.Barrier(2)
+
+        def deliver(store: EventStore) -> None:
+            handle = blocking(Automation("welcome", welcome, ()), store.execute)
+            start.wait(20)
+            handle(events, None)
+
+        threads = [threading.Thread(target=deliver, args=(store,)) for store in (one, other)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        assert sorted(bonuses(one)) == [f"a{number}" for number in range(10)]
 
 
 def test_two_automations_have_keys_of_their_own(store: EventStore) -> None:

@@ -113,7 +113,16 @@ def test_nothing_secret_is_kept_or_shown(store: EventStore, receiver: Receiver) 
     assert "127.0.0.1" in repr(webhook)
 
 
-def test_a_receiver_that_is_not_there_or_too_slow(store: EventStore) -> None:
+def test_a_receiver_that_says_nothing_is_asked_again(store: EventStore, receiver: Receiver) -> None:
+    store.append(some("a", count=2))
+    receiver.answers = [-1]
+    worker = store.outbox("topic", None, "partner", hook(receiver, timeout=0.5), backoff=0)
+    worker.catch_up()
+    assert receiver.positions == [1, 1, 2]
+    assert worker.dead_letters() == []
+
+
+def test_a_receiver_that_is_not_there(store: EventStore) -> None:
     with receiving() as gone:
         pass
     store.append(some("a"))
