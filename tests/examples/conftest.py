@@ -6,9 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from newest import kept, place, postgres
 from places import Place
 from strandline import EventStore
 from strandline.testing import ManualClock, violations
+
+__all__ = ["clock", "kept", "place", "postgres", "store"]
 
 
 @pytest.fixture

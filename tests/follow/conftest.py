@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from newest import kept, place, postgres
 from places import Place
 from strandline import EventStore
+
+__all__ = ["kept", "place", "postgres", "store"]
 
 
 @pytest.fixture

@@ -1,0 +1,5 @@
+"""Decisions are tested on each engine once."""
+
+from newest import kept, place, postgres
+
+__all__ = ["kept", "place", "postgres"]
