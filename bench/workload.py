@@ -102,16 +102,16 @@ class Workload:
         return cycle(made)
 
     def every_key(self, client: int, clients: int) -> list[Decision]:
-        """Decisions of one client of many that touch each of its courses and students."""
+        """Decisions of one client of many that touch each of its courses and students, few of them in a small log."""
         courses, students = self.courses // clients, self.students // clients
         return [
             _decision(client + clients * (number % courses), client + clients * (number % students))
-            for number in range(max(courses, students))
+            for number in range(min(max(courses, students), 2 * self.events // clients + 1))
         ]
 
     def hot(self) -> Workload:
         """As many courses and students as the smallest workload has: all of them are used again and again."""
-        return Workload(0)
+        return Workload(min(self.events, 1_000))
 
 
 def _decision(course: int, student: int) -> Decision:
