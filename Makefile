@@ -26,7 +26,7 @@ check: setup ## ruff, mypy --strict, pyright, import-linter
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
-bench: setup ## against the peers, embedded and on PostgreSQL, in one run, with ratios (5 minutes)
+bench: setup ## against the peers, embedded and on PostgreSQL, in one run, with ratios (7 minutes)
 	$(BIN)/python -m bench
 
 clean: ## remove what make and the tests made
