@@ -282,8 +282,8 @@ def on_postgres(url: str) -> type[SameAnswers]:
 @pytest.fixture
 def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Borders of pages, batches and caches within reach of a short history."""
-    monkeypatch.setattr(strandline.store, "FIRST_PAGE", 3)
-    monkeypatch.setattr(strandline.store, "NEXT_PAGES", 4)
+    monkeypatch.setattr(strandline.reading, "FIRST_PAGE", 3)
+    monkeypatch.setattr(strandline.reading, "NEXT_PAGES", 4)
     sqlite = strandline.engine.sqlite
     monkeypatch.setattr(sqlite.search, "CANDIDATES", 2)
     monkeypatch.setattr(sqlite.recent, "SEGMENT_EVENTS", 4)

@@ -42,20 +42,15 @@ from .follow.lease import LEASE_SECONDS
 from .follow.outbox import Publisher, batch_of, follower_name, handler_of
 from .follow.worker import RunOptions
 from .query import Query
+from .reading import NEXT_PAGES, check_limit, check_query, check_span, first_size, next_page
 from .store import (
-    NEXT_PAGES,
     EventsToAppend,
     EventStore,
     P,
     Projected,
     R,
     Ts,
-    check_limit,
-    check_query,
-    check_span,
     connect,
-    first_size,
-    next_page,
     only,
 )
 from .tag_id import IdValue

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from strandline.engine.open import DEFAULT_LOG
-from strandline.store import Read
+from strandline.reading import Read
 
 from .event_table import print_events
 from .options import (

@@ -20,8 +20,9 @@ from ...errors import StrandlineError, Unavailable
 from ...event import Event
 from ...names import RETAGGED
 from ...query import Query
+from ...reading import Read
 from ...retag import changes_of
-from ...store import EventStore, Read
+from ...store import EventStore
 from .translation import from_event, to_after, to_condition, to_event, to_query, to_their_error
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from ... import EventStore, Query
-from ...store import Subscription
+from ...reading import Subscription
 from .kit import happened, in_thread, positions
 
 

@@ -1,0 +1,156 @@
+"""Reading in pages: what a read and a subscription give, and what may be asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Protocol, Self
+
+from .append import AppendCondition, check_position
+from .engine import Page, Span
+from .engine.watch import HeadWatch
+from .errors import InvalidInput, InvalidQuery, StoreClosed
+from .event import SequencedEvent
+from .query import Query
+
+FIRST_PAGE = 500
+NEXT_PAGES = 2_000
+
+
+class Readable(Protocol):
+    """What a read needs of a store."""
+
+    watch: HeadWatch
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        ...
+
+    def read_page(self, query: Query, span: Span, size: int) -> Page:
+        """A page of a read; raises if the store was closed meanwhile."""
+        ...
+
+
+class Read:
+    """The events of a read, in pages: iterate over it, as often as you like."""
+
+    def __init__(self, store: Readable, query: Query, limit: int | None, first: Page) -> None:
+        self._store = store
+        self._limit = limit
+        self._first = first
+        self.query = query
+
+    @property
+    def head(self) -> int:
+        """The head of the log when the read began (at most `until`): the `after` to append with."""
+        return self._first.head
+
+    @property
+    def condition(self) -> AppendCondition:
+        """The condition that nothing matching was written since this read."""
+        return AppendCondition(self.query, after=self.head)
+
+    def __iter__(self) -> Iterator[SequencedEvent]:
+        page, left = self._first, self._limit
+        while True:
+            yield from page.events
+            request = next_page(page, left)
+            if request is None:
+                return
+            span, size, left = request
+            page = self._store.read_page(self.query, span, size)
+
+    def ndjson(self) -> Iterator[bytes]:
+        """The events as lines of JSON, newline included."""
+        for event in self:
+            yield event.to_line() + b"\n"
+
+
+class Subscription:
+    """A blocking iterator over the log that waits for more at its end, until it is stopped."""
+
+    def __init__(self, store: Readable, query: Query, after: int) -> None:
+        self._store = store
+        self._query = query
+        self._is_stopped = False
+        self._events = self._follow(after)
+
+    def stop(self) -> None:
+        """End the iteration, from any thread."""
+        self._is_stopped = True
+        self._store.watch.wake_all()
+
+    def __iter__(self) -> Iterator[SequencedEvent]:
+        return self
+
+    def __next__(self) -> SequencedEvent:
+        return next(self._events)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _is_over(self) -> bool:
+        return self._is_stopped or self._store.is_closed
+
+    def _follow(self, after: int) -> Iterator[SequencedEvent]:
+        span: Span | None = Span(after)
+        while not self._is_over():
+            if span is None:
+                self._store.watch.wait(after, self._is_over)
+                span = Span(after)
+                continue
+            try:
+                page = self._store.read_page(self._query, span, NEXT_PAGES)
+            except StoreClosed:
+                return
+            for event in page.events:
+                yield event
+                if self._is_over():
+                    return
+            after, span = max(after, page.head), page.rest
+
+
+def check_query(query: Query | None) -> Query:
+    """The query to ask; None asks for every event."""
+    if query is None:
+        return Query.all()
+    if not isinstance(query, Query):
+        raise InvalidQuery(
+            f"a query is a Query, not {type(query).__name__}", hint="write Query.of(…) or Query.tag(…)"
+        )
+    return query
+
+
+def check_span(after: int, until: int | None, *, backwards: bool) -> Span:
+    """The positions to read."""
+    start = check_position(after, "after")
+    return Span(start, None if until is None else check_position(until, "until"), backwards)
+
+
+def check_limit(limit: int | None) -> int | None:
+    """How many events to read at most."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise InvalidInput(
+            f"limit is a whole number from 1, not {limit!r:.40}", hint="leave it out to read all"
+        )
+    return limit
+
+
+def first_size(limit: int | None) -> int:
+    """How many events the first page of a read has."""
+    return FIRST_PAGE if limit is None else min(check_limit(limit) or FIRST_PAGE, FIRST_PAGE)
+
+
+def next_page(page: Page, left: int | None) -> tuple[Span, int, int | None] | None:
+    """What to ask for after `page`: the span, the size, and how many events are left to read then."""
+    if left is not None:
+        left -= len(page.events)
+    if page.rest is None or left == 0:
+        return None
+    return page.rest, NEXT_PAGES if left is None else min(left, NEXT_PAGES), left
