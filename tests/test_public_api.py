@@ -93,6 +93,7 @@ def test_both_followers_have_every_method() -> None:
         "begin_run",
         "begin_replay",
         "is_over",
+        "perform",
     }
     assert {"run", "catch_up", "stop", "status", "pause", "resume", "reset", "replay", "discard"} <= names
     assert {name for name in vars(AsyncFollower) if not name.startswith("_")} == names

@@ -32,7 +32,7 @@ def begin(member: Member) -> Steps[None]:
     """Let a member that has nothing folded yet begin with its snapshot, if there is one."""
     cls: Any = type(member.state)
     found: Snapshot | None = yield LoadSnapshot(_name(cls), _key(member))
-    if found is not None and found.version == _version(cls):
+    if found is not None and found.version == version_of(cls):
         with contextlib.suppress(msgspec.MsgspecError):  # whatever that is, it is no state
             member.start_with(_state(member.state, found.state), found.position)
 
@@ -45,7 +45,7 @@ def save(member: Member) -> Steps[None]:
     member.unsaved = 0
     try:
         state = _encoded(member.state)
-        yield SaveSnapshot(Snapshot(_name(cls), _key(member), _version(cls), member.head, state))
+        yield SaveSnapshot(Snapshot(_name(cls), _key(member), version_of(cls), member.head, state))
     except StrandlineError as error:
         message = f"the state of {member.state!r:.80} was not kept: {error}"
         warnings.warn(f"{message}; {error.hint}", SnapshotFailed, stacklevel=callers())
@@ -56,7 +56,7 @@ def _encoded(state: Projection) -> bytes:
     cls: Any = type(state)
     try:
         data = codec.encode(_form(cls)(**{name: vars(state)[name] for name in _fields(cls)}))
-        is_same = _is_same(vars(_state(state, data)), vars(state))
+        is_same = same(vars(_state(state, data)), vars(state))
     except StrandlineError:
         raise
     except Exception as error:  # whatever is in a state, the decision is made and the append is done
@@ -66,14 +66,14 @@ def _encoded(state: Projection) -> bytes:
     return data
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     """Whether two values are equal and of the same types: a defaultdict that comes back as a dict is no more one."""
     if type(one) is not type(other):
         return {type(one), type(other)} == {int, float} and bool(one == other)
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(_is_same, one, other))
+        return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)
 
 
@@ -110,7 +110,7 @@ def _decoder(cls: Any) -> msgspec.json.Decoder[Any]:
 
 
 @functools.cache
-def _version(cls: Any) -> str:
+def version_of(cls: Any) -> str:
     """The version that the class says, and what can be seen of a change that nobody thought of."""
     shape = shape_of(cls)
     seen = [f"{name}: {kind}" for name, kind in shape.fields.items()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 import msgspec
@@ -137,6 +137,10 @@ class Engine(Protocol):
 
     def count_dead_letters(self, follower: str) -> int:
         """How many there are."""
+        ...
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """The rows of a query in the language and with the placeholders of the database, which changes nothing there."""
         ...
 
     @property

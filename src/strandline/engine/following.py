@@ -158,6 +158,11 @@ def refuse_inside_handler() -> None:
         )
 
 
+def not_answered(said: object) -> InvalidInput:
+    """The error for SQL of a user that the database does not take."""
+    return InvalidInput(f"the database does not take this query: {said}", hint="correct the SQL")
+
+
 def transaction_is_over() -> InvalidInput:
     """The error for a handler that keeps its transaction."""
     return InvalidInput(

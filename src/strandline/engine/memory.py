@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 from uuid import uuid4
 
 from ..append import AppendCondition, AppendRequest, AppendResult, RecordedAppend, Status
@@ -17,7 +18,7 @@ from ..query import Query
 from ..retag import MAX_CHANGES, Retag, changes_of, meaning_changed, plan, retag_events
 from . import Outcome, Page, Snapshot, Span, Stats, Work
 from .following import DeadLetter, FollowerRow
-from .memory_following import MemoryFollowing, MemoryTransaction
+from .memory_following import MemoryFollowing, MemoryTransaction, no_tables
 from .rules import Time, is_repeat, position_beyond_head, record_status, retag_hint
 
 
@@ -205,6 +206,9 @@ class MemoryEngine:
 
     def followers(self, name: str | None = None) -> list[FollowerRow]:
         return self._following.kept.followers(name)
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        raise no_tables()
 
     def dead_letters(self, follower: str) -> list[DeadLetter]:
         return self._following.kept.dead_letters(follower)

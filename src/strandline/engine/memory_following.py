@@ -68,13 +68,13 @@ class MemoryTransaction:
 
     @property
     def connection(self) -> NoReturn:
-        raise _no_tables()
+        raise no_tables()
 
     def execute(self, sql: str, parameters: Any = ()) -> list[Any]:
-        raise _no_tables()
+        raise no_tables()
 
     def execute_many(self, sql: str, rows: Sequence[Any]) -> None:
-        raise _no_tables()
+        raise no_tables()
 
     def create(self, row: FollowerRow) -> None:
         self._changing.rows.setdefault(row.name, row)
@@ -112,7 +112,8 @@ class MemoryTransaction:
         self._changing.letters.pop((follower, position), None)
 
 
-def _no_tables() -> InvalidInput:
+def no_tables() -> InvalidInput:
+    """The error for SQL that nobody can run."""
     return InvalidInput(
         "a store in memory has no database, so a handler has no SQL there",
         hint='keep the state in Python, or connect("file.db")',

@@ -7,6 +7,7 @@ from .delivery import Undeliverable
 from .follower import Follower
 from .ndjson_file import NdjsonFile
 from .outbox import Publisher
+from .models.read_model import ReadModel
 from .status import FollowerStatus
 from .webhook import Webhook, verify_signature
 from .worker import AsyncWorker, Worker
@@ -21,6 +22,7 @@ __all__ = [
     "FollowerStatus",
     "NdjsonFile",
     "Publisher",
+    "ReadModel",
     "Transaction",
     "Undeliverable",
     "Webhook",

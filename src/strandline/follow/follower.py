@@ -48,11 +48,13 @@ class Follower:
     Made by `store.follower("name", query)`; `run` delivers, the rest may be called from anywhere at any time.
     """
 
-    def __init__(self, store: Followed, name: str, query: Query, *, after: int, lease: float) -> None:
+    def __init__(
+        self, store: Followed, name: str, query: Query, *, after: int, lease: float, version: str = ""
+    ) -> None:
         self.name = check_own_name(name, "follower", InvalidInput)
         self.query = query
         self._store = store
-        self._kept = Kept(self.name, query, check_position(after, "after"), check_lease(lease))
+        self.kept = Kept(self.name, query, check_position(after, "after"), check_lease(lease), version)
         self._run: Run | None = None
         self._options: Options | None = None
         self._is_stopped = False
@@ -82,7 +84,7 @@ class Follower:
         options = Options(handle, batch, until, attempts, backoff, on_failure, on_retag, in_transaction)
         if is_async(handle):
             raise InvalidInput("the handler is async, this store is not", hint="use connect_async")
-        return drive(self.begin_run(options), self._perform, errors=INTERRUPTS)
+        return drive(self.begin_run(options), self.perform, errors=INTERRUPTS)
 
     def catch_up(self, handle: Handler, batch: int = 500, **options: Any) -> int:
         """Like `run`, until the present head is reached."""
@@ -98,7 +100,7 @@ class Follower:
         """How it is: state, checkpoint, lag, who runs it, what went wrong."""
         self._store.check_usable()
         engine, run = self._store.engine, self._run
-        row = self._look() or self._kept.row(max(engine.head(), self._kept.after))
+        row = self._look() or self.kept.row(max(engine.head(), self.kept.after))
         return status_of(engine, row, is_waiting=run is not None and run.is_waiting)
 
     def pause(self) -> None:
@@ -130,7 +132,7 @@ class Follower:
                 )
             return msgspec.structs.replace(
                 row,
-                query=self._kept.query_text,
+                query=self.kept.query_text,
                 start=min(row.start, position),
                 position=position,
                 judged=head,
@@ -157,7 +159,7 @@ class Follower:
         """Call the handler for a dead letter, and remove it if that succeeds; what is not given is as in the last run."""
         drive(
             self.begin_replay(position, handle, in_transaction=in_transaction),
-            self._perform,
+            self.perform,
             errors=INTERRUPTS,
         )
 
@@ -181,7 +183,7 @@ class Follower:
                 hint="make another one for each runner: store.follower(name, query)",
             )
         self._options = options
-        run = self._run = Run(self._kept, options, self._store.engine, self._store.leases, self.is_over)
+        run = self._run = Run(self.kept, options, self._store.engine, self._store.leases, self.is_over)
         return self._steps(run)
 
     def _steps(self, run: Run) -> Steps[int]:
@@ -211,7 +213,8 @@ class Follower:
         """Whether a run should end."""
         return self._is_stopped or self._store.is_closed
 
-    def _perform(self, step: Step) -> Any:
+    def perform(self, step: Step) -> Any:
+        """Take a step."""
         match step:
             case Look() | Within():
                 return step.call()
@@ -232,13 +235,13 @@ class Follower:
 
     def _change(self, change: Callable[[FollowerRow], FollowerRow]) -> None:
         engine = self._store.engine
-        self._write(lambda tx: tx.save(change(self._kept.found(tx, engine.head()))))
+        self._write(lambda tx: tx.save(change(self.kept.found(tx, engine.head()))))
         self._store.watch.wake_all()
 
     def _write(self, work: Callable[[Transaction], None]) -> None:
         self._store.check_usable()
         refuse_inside_handler()
-        drive(at_once(self._store.engine, work), self._perform, errors=INTERRUPTS)
+        drive(at_once(self._store.engine, work), self.perform, errors=INTERRUPTS)
 
 
 def call_here(step: Handle, tx: Any) -> Any:

@@ -10,7 +10,7 @@ import msgspec
 
 from ..append import check_position
 from ..engine.following import FollowerRow, Transaction
-from ..errors import InvalidInput
+from ..errors import FollowerFailed, InvalidInput
 from ..query import Query
 
 LONGEST_PAUSE_SECONDS = 30.0
@@ -27,13 +27,29 @@ class Kept(msgspec.Struct, frozen=True):
     query: Query
     after: int
     lease_seconds: float
+    version: str = ""  # of what its events are made into
 
     @property
     def query_text(self) -> str:
         """The query as it is kept; a callable has no such form, and is not compared."""
         if any(callable(item.where) for item in self.query.items):
             return ""
-        return self.query.to_json()
+        return f"{self.query.to_json()}\n{self.version}" if self.version else self.query.to_json()
+
+    def check(self, row: FollowerRow) -> None:
+        """Raise if it has followed something else so far."""
+        if row.query == self.query_text:
+            return
+        if self.version:
+            raise FollowerFailed(
+                f"{row.name!r} was made by another version of its projection",
+                hint="make its table anew: model.rebuild(store), or strandline models rebuild",
+            )
+        raise FollowerFailed(
+            f"follower {row.name!r} has followed another query up to position {row.position}",
+            hint="give the new query to a follower of another name, or let this one begin again:"
+            " follower.reset(0)",
+        )
 
     def row(self, head: int) -> FollowerRow:
         """The first row."""

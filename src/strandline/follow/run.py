@@ -103,12 +103,7 @@ class Run:
         return row
 
     def _check(self, row: FollowerRow) -> None:
-        if row.query != self._kept.query_text:
-            raise FollowerFailed(
-                f"follower {row.name!r} has followed another query up to position {row.position}",
-                hint="give the new query to a follower of another name, or let this one begin again:"
-                " follower.reset(0)",
-            )
+        self._kept.check(row)
         head = self._engine.head()  # after the row was read, which may have moved with it
         if row.position > head:
             raise restored(row.name, row.position, head)

@@ -22,12 +22,12 @@ from ...append import AppendResult, RecordedAppend
 from ...errors import AppendConditionFailed, StoreClosed, StrandlineError, Unavailable
 from ...query import Query
 from .. import Outcome, Page, Snapshot, Span, Stats, Work
-from ..following import DeadLetter, FollowerRow
+from ..following import DeadLetter, FollowerRow, not_answered
 from ..rules import Time
 from .address import Address
 from .attempt import Attempt, Pauses
 from .connection import Connection, Parameters
-from .failures import is_lost, translate, translated
+from .failures import first_line, is_lost, translate, translated
 from .news import Listener, Notifier
 from .schema import prepare
 from .search import Search, Statements
@@ -182,6 +182,16 @@ class PostgresEngine:
 
     def followers(self, name: str | None = None) -> list[FollowerRow]:
         return [FollowerRow(*row) for row in self._rows(self._transactions.sql.followers, {"name": name})]
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        def ask(search: Search) -> list[Any]:
+            try:
+                with search.snapshot():
+                    return search.rows(sql, parameters or None)
+            except (psycopg.ProgrammingError, psycopg.DataError, psycopg.InternalError) as error:
+                raise not_answered(first_line(error)) from error
+
+        return self._ask(ask)
 
     def dead_letters(self, follower: str) -> list[DeadLetter]:
         return [DeadLetter(*row) for row in self._rows(self._transactions.sql.letters, (follower,))]

@@ -46,6 +46,7 @@ class Search:
 
     def __init__(self, connection: Connection, statements: Statements) -> None:
         self.rows = connection.rows
+        self.snapshot = connection.snapshot
         self._call = connection.call
         self._sql = statements
 

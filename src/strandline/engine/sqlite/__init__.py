@@ -12,7 +12,7 @@ import os
 import threading
 import time as clock
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import apsw
@@ -22,7 +22,7 @@ from ...append import RecordedAppend
 from ...errors import StoreClosed, Unavailable
 from ...query import Query
 from .. import Outcome, Page, Snapshot, Span, Stats, Work
-from ..following import DeadLetter, FollowerRow, is_handling
+from ..following import DeadLetter, FollowerRow, is_handling, not_answered
 from ..rules import Time
 from .appends import recorded_appends
 from .connection import (
@@ -183,6 +183,18 @@ class SqliteEngine:
     def count_dead_letters(self, follower: str) -> int:
         rows = self._ask(lambda search: search.connection.execute(_DEAD_LETTER_COUNT, (follower,)))
         return int(rows[0][0])
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        def ask(search: Search) -> list[Any]:
+            search.connection.run("pragma query_only = on")
+            try:
+                return search.connection.execute(sql, parameters)
+            except (apsw.SQLError, apsw.ReadOnlyError, apsw.BindingsError, TypeError) as error:
+                raise not_answered(error) from error
+            finally:
+                search.connection.run("pragma query_only = off")
+
+        return self._ask(ask, is_long=True)
 
     def stats(self) -> Stats:
         def ask(search: Search) -> Stats:

@@ -1,0 +1,105 @@
+"""Folding a batch of events into the rows of a read model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+
+from ...domain.member import Member
+from ...domain.projection import Projection
+from ...domain.shape import shape_of
+from ...engine import Engine, Span
+from ...engine.audit import events as all_events
+from ...engine.following import Transaction
+from ...event import SequencedEvent
+from ...names import RETAGGED
+from ...query import Query
+from ...retag import changes_of
+from .table import Key, Table
+
+_RETAGS = Query.types(RETAGGED)
+
+
+class Folding:
+    """The handler of a read model's follower. Retags are delivered like events: the keys they touch are folded anew."""
+
+    def __init__(self, projection: type[Projection], table: Table, engine: Engine) -> None:
+        self._projection = projection
+        self._table = table
+        self._engine = engine
+        shape = shape_of(projection)
+        self._types = shape.handlers.keys()
+        self._prefixes = [f"{kind.prefix}:" for _, kind in shape.key]
+
+    def __call__(self, events: Sequence[SequencedEvent], tx: Transaction) -> None:
+        """Take a batch into the table."""
+        retags = [event for event in events if event.type == RETAGGED]
+        anew = self._touched_by(retags) if retags else set()
+        news: dict[Key, list[SequencedEvent]] = {}
+        for event in events:
+            if event.type != RETAGGED:
+                for key in self._keys(event.tags):
+                    if key not in anew:
+                        news.setdefault(key, []).append(event)
+        found = {} if self._projection._last_only else self._table.load(tx, news)
+        changed = []
+        for key, of_key in news.items():
+            state, position = found.get(key) or (self._projection(*key), 0)
+            member = Member(state)
+            for event in of_key[-1:] if self._projection._last_only else of_key:
+                if (
+                    event.position > position
+                ):  # else it is in the row already: somebody has reset the follower
+                    state.apply(event)
+            member.check_key()
+            changed.append((state, max(position, of_key[-1].position)))
+        gone = set()
+        for key in anew:
+            state, position = self._folded(key, events[-1].position)
+            if position:
+                changed.append((state, position))
+            else:
+                gone.add(key)
+        self._table.save(tx, changed)
+        self._table.remove(tx, gone)
+
+    def _keys(self, tags: Iterable[str]) -> Iterable[Key]:
+        """The keys whose tags are all among these."""
+        listed = tuple(tags)
+        return product(
+            *(
+                [tag[len(prefix) :] for tag in listed if tag.startswith(prefix) and len(tag) > len(prefix)]
+                for prefix in self._prefixes
+            )
+        )
+
+    def _touched_by(self, retags: Sequence[SequencedEvent]) -> set[Key]:
+        """The keys that have or had one of the retagged events.
+
+        What was folded so far was found by the tags at some moment since; so all that the event has had since count.
+        """
+        delivered = {change.position for retag in retags for change in changes_of(retag)}
+        tags: dict[int, set[str]] = {position: set() for position in delivered}
+        for retag in all_events(self._engine, _RETAGS, Span(retags[0].position - 1)):
+            for change in changes_of(retag):
+                if change.position in delivered:
+                    tags[change.position].update(change.removed, change.added)
+        touched: set[Key] = set()
+        for position, changed in tags.items():
+            for event in self._engine.read_page(Query.all(), Span(position - 1, position), 1).events:
+                if event.type in self._types:
+                    touched.update(self._keys({*event.tags, *changed}))
+        return touched
+
+    def _folded(self, key: Key, until: int) -> tuple[Projection, int]:
+        """The state of a key up to a position, from the log; position 0 if there is no event."""
+        state, position = self._projection(*key), 0
+        member = Member(state)
+        is_last_only = self._projection._last_only
+        for event in all_events(self._engine, state.query(), Span(0, until, backwards=is_last_only)):
+            state.apply(event)
+            position = event.position
+            if is_last_only:
+                break
+        member.check_key()
+        return state, position

@@ -1,0 +1,157 @@
+"""Making the table of a read model: for the first time, and anew while the old one serves."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from ...domain.projection import Projection
+from ...domain.shape import shape_of
+from ...domain.snapshot import version_of
+from ...engine import Engine, Span
+from ...engine.audit import events
+from ...engine.following import FollowerRow, Transaction
+from ...errors import FollowerFailed, InvalidInput
+from ...names import RETAGGED
+from ...query import Query
+from ..follower import Followed, Follower
+from ..options import Options
+from ..steps import Look, Steps, at_once
+from .folding import Folding
+from .table import SHADOW, dialect_of, table_of
+
+LAYOUT = 1
+"""Grows when the same projection gets other columns."""
+ATTEMPTS = 3
+
+
+class Made:
+    """A read model in one log: its table, the follower that fills it, and the handler."""
+
+    def __init__(
+        self,
+        store: Followed,
+        projection: type[Projection],
+        table: str,
+        *,
+        lease: float,
+        is_shadow: bool = False,
+    ) -> None:
+        cls: Any = projection
+        self.engine: Engine = store.engine
+        self.table = table_of(f"{table}{SHADOW}" if is_shadow else table, cls, dialect_of(store.engine))
+        self.query = Query.types(*sorted(shape_of(projection).handlers), RETAGGED)
+        self.follower = Follower(
+            store,
+            f"{'rebuild' if is_shadow else 'model'}:{table}",
+            self.query,
+            after=0,
+            lease=lease,
+            version=f"{LAYOUT}-{version_of(cls)}",
+        )
+        self.fold = Folding(projection, self.table, store.engine)
+
+    @property
+    def name(self) -> str:
+        """The name of the follower."""
+        return self.follower.name
+
+    def row(self) -> FollowerRow | None:
+        """The follower's row, if the table is there and of this version."""
+        row = next(iter(self.engine.followers(self.name)), None)
+        if row is not None:
+            self.follower.kept.check(row)
+        return row
+
+    def run(self, batch: int, until: int | None) -> Steps[int]:
+        """Keep the table live. An event that cannot be folded ends that: to pass over it would falsify the rest."""
+        options = Options(self.fold, batch, until, ATTEMPTS, on_failure="stop")
+        return self.follower.begin_run(options)
+
+    def prepare(self, tx: Transaction) -> None:
+        """Make the table, unless it is there."""
+        row = self.found_or_new(tx)
+        if row is not None:
+            self.follower.kept.check(row)
+        else:
+            self.make(tx)
+
+    def found_or_new(self, tx: Transaction) -> FollowerRow | None:
+        """The follower's row, locked; None if it is new: of those who come at once, one made it."""
+        token = uuid4().hex
+        new = msgspec.structs.replace(self.follower.kept.row(0), owner=token)
+        tx.create(new)
+        row = tx.find(self.name)
+        if row is None or row.owner != token:
+            return row
+        tx.save(msgspec.structs.replace(row, owner=""))
+        return None
+
+    def make(self, tx: Transaction) -> None:
+        """Make the table where there is none."""
+        if self.table.exists(tx):
+            raise InvalidInput(
+                f"there is a table {self.table.name!r} already, which is not that of this read model",
+                hint="give the read model another table, or remove that one if nobody needs it",
+            )
+        self.table.create(tx)
+
+
+def rebuild(live: Made, shadow: Made, batch: int) -> Steps[bool]:
+    """Fill a shadow table from the beginning, then let it take the place of the old one; False if it was stopped."""
+    yield from at_once(live.engine, lambda tx: prepare_shadow(live, shadow, tx))
+    while True:
+        head = yield Look(live.engine.head)
+        position = yield from shadow.run(batch, head)
+        if position < head:
+            return False
+        if (yield Look(live.engine.head)) - position <= batch:
+            break
+    yield from at_once(live.engine, lambda tx: _swap(live, shadow, tx, batch))
+    return True
+
+
+def prepare_shadow(live: Made, shadow: Made, tx: Transaction) -> None:
+    """A shadow table to go on with, or an empty one."""
+    if tx.find(live.name) is None and live.table.exists(tx):
+        live.make(tx)  # which says what is wrong
+    row = shadow.found_or_new(tx)
+    if row is not None and row.query == shadow.follower.kept.query_text and shadow.table.exists(tx):
+        return
+    shadow.table.drop(tx)
+    shadow.table.create(tx)
+    if row is not None:
+        first = shadow.follower.kept.row(0)
+        tx.save(msgspec.structs.replace(first, epoch=row.epoch + 1))
+
+
+def _swap(live: Made, shadow: Made, tx: Transaction, batch: int) -> None:
+    """One transaction: fold the rest, rename, and move the checkpoint. Nobody moves either follower meanwhile."""
+    live.found_or_new(tx)
+    old, row = tx.find(live.name), tx.find(shadow.name)
+    if old is None or row is None or row.query != shadow.follower.kept.query_text:
+        raise FollowerFailed(
+            f"the table {live.table.name!r} was rebuilt by somebody else meanwhile", hint="look at it"
+        )
+    head = live.engine.head()
+    if row.position < head:
+        rest = list(events(live.engine, shadow.query, Span(row.position, head)))
+        for start in range(0, len(rest), batch):
+            shadow.fold(rest[start : start + batch], tx)
+    live.table.drop(tx)
+    shadow.table.rename(tx, live.table)
+    tx.save(
+        msgspec.structs.replace(
+            old,
+            query=live.follower.kept.query_text,
+            start=0,
+            position=head,
+            judged=head,
+            epoch=old.epoch + 1,  # whoever runs it begins again from this row
+            owner="",
+            error="",
+        )
+    )
+    tx.forget(shadow.name)

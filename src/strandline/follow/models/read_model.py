@@ -1,0 +1,258 @@
+"""Read models: what users call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import Any, Generic, Literal, TypeVar, cast, overload
+
+from ...append import MAX_POSITION, check_position
+from ...domain.drive import drive, drive_async
+from ...domain.projection import Projection
+from ...domain.shape import shape_of
+from ...engine import Span
+from ...engine.following import FollowerRow
+from ...errors import InvalidInput, NotFound, Unavailable
+from ...tag_id import IdValue
+from ..asynchronous import AsyncFollowed, AsyncSteps
+from ..follower import Followed
+from ..lease import LEASE_SECONDS
+from ..status import FollowerStatus
+from ..steps import INTERRUPTS, Look, Steps, Wait, at_once
+from .making import Made, rebuild
+from .table import table_name
+
+P = TypeVar("P", bound=Projection)
+T = TypeVar("T")
+Store = Followed | AsyncFollowed
+
+BATCH = 1_000
+LOOK_EVERY_SECONDS = 0.005
+
+
+class ReadModel(Generic[P]):
+    """A projection as a SQL table in the log's database: one row per key, kept live by a follower.
+
+    `courses = ReadModel(Course, table="courses")`, then `courses.run(store)` in some process and `courses.get("c1")`
+    in any that has called `courses.use(store)`. With an `AsyncEventStore` every answer is to be awaited.
+    """
+
+    def __init__(self, projection: type[P], *, table: str, lease: float = LEASE_SECONDS) -> None:
+        table_name(table)
+        if not isinstance(projection, type) or not issubclass(projection, Projection):
+            raise InvalidInput(
+                f"a read model is made of a projection, not of {projection!r:.80}",
+                hint='write ReadModel(Course, table="courses")',
+            )
+        if not shape_of(projection).key:
+            raise InvalidInput(
+                f"{projection.__name__} has no key, and so no rows",
+                hint="give it a TagId field, or use store.project",
+            )
+        self.projection = projection
+        self.table = table
+        self._lease = lease
+        self._store: Store | None = None
+        self._made: Made | None = None
+
+    def use(self, store: Store) -> None:
+        """Answer from the table in this store's database; `run` and the like do that too."""
+        if store is not self._store:
+            self._made = self._in(store)
+            self._store = store
+
+    @overload
+    def run(self, store: Followed, batch: int = BATCH, *, until: int | None = None) -> int: ...
+    @overload
+    def run(
+        self, store: AsyncFollowed, batch: int = BATCH, *, until: int | None = None
+    ) -> Awaitable[int]: ...
+    def run(self, store: Store, batch: int = BATCH, *, until: int | None = None) -> Any:
+        """Keep the table live until `stop`, or until it has seen the position `until`; returns the checkpoint.
+
+        Of all who run it, in any process, one does. The table is made if need be.
+        """
+        self.use(store)
+        made = self._used
+        return self._take(self._running(made, batch, lambda: until), made)
+
+    @overload
+    def catch_up(self, store: Followed, batch: int = BATCH) -> int: ...
+    @overload
+    def catch_up(self, store: AsyncFollowed, batch: int = BATCH) -> Awaitable[int]: ...
+    def catch_up(self, store: Store, batch: int = BATCH) -> Any:
+        """Like `run`, until the present head is reached."""
+        self.use(store)
+        made = self._used
+        return self._take(self._running(made, batch, made.engine.head), made)
+
+    def stop(self) -> None:
+        """End the run, from any thread; if none goes on, the next one ends."""
+        self._used.follower.stop()
+
+    @overload
+    def rebuild(self, store: Followed, batch: int = BATCH, *, engine: Literal["process"] = ...) -> bool: ...
+    @overload
+    def rebuild(
+        self, store: AsyncFollowed, batch: int = BATCH, *, engine: Literal["process"] = ...
+    ) -> Awaitable[bool]: ...
+    def rebuild(self, store: Store, batch: int = BATCH, *, engine: str = "process") -> Any:
+        """Make the table anew from the whole log while the old one serves, then swap them in one transaction.
+
+        Killed, it goes on where it was when it is called again. True when the new table is in place.
+        """
+        if engine != "process":
+            raise InvalidInput(
+                f"there is no engine {engine!r:.40} to rebuild with", hint='write engine="process"'
+            )
+        self.use(store)
+        live, shadow = self._in(store), self._in(store, is_shadow=True)
+        return self._take(rebuild(live, shadow, batch), shadow)
+
+    def status(self) -> Any:
+        """How its follower is: state, checkpoint, lag."""
+        made = self._in(self._used_store)
+
+        def steps() -> Steps[FollowerStatus]:
+            return (yield Look(made.follower.status))  # type: ignore[no-any-return]
+
+        return self._take(steps(), made)
+
+    @overload
+    def get(self, *key: IdValue) -> P | None: ...
+    @overload
+    def get(self, *key: IdValue, store: Followed) -> P | None: ...
+    @overload
+    def get(self, *key: IdValue, store: AsyncFollowed) -> Awaitable[P | None]: ...
+    def get(self, *key: IdValue, store: Store | None = None) -> Any:
+        """The state of a key as the table has it, None if there is no row."""
+        made = self._in(store or self._used_store)
+        values = tuple(str.__str__(value) for value in self.projection(*key)._key())
+        return self._take(self._asking(made, partial(made.table.get, made.engine, values)), made, store)
+
+    @overload
+    def find(
+        self, where: str = "", parameters: Sequence[Any] = (), *, order_by: str = "", limit: int | None = None
+    ) -> list[P]: ...
+    @overload
+    def find(
+        self,
+        where: str = "",
+        parameters: Sequence[Any] = (),
+        *,
+        order_by: str = "",
+        limit: int | None = None,
+        store: Followed,
+    ) -> list[P]: ...
+    @overload
+    def find(
+        self,
+        where: str = "",
+        parameters: Sequence[Any] = (),
+        *,
+        order_by: str = "",
+        limit: int | None = None,
+        store: AsyncFollowed,
+    ) -> Awaitable[list[P]]: ...
+    def find(
+        self,
+        where: str = "",
+        parameters: Sequence[Any] = (),
+        *,
+        order_by: str = "",
+        limit: int | None = None,
+        store: Store | None = None,
+    ) -> Any:
+        """The states of the rows for which `where` holds: SQL with the placeholders of the database."""
+        made = self._in(store or self._used_store)
+        question = partial(made.table.find, made.engine, where, parameters, order_by, limit)
+        return self._take(self._asking(made, question), made, store)
+
+    @overload
+    def wait_for(self, position: int, timeout: float = ...) -> None: ...
+    @overload
+    def wait_for(self, position: int, timeout: float = ..., *, store: Followed) -> None: ...
+    @overload
+    def wait_for(self, position: int, timeout: float = ..., *, store: AsyncFollowed) -> Awaitable[None]: ...
+    def wait_for(self, position: int, timeout: float = 10.0, *, store: Store | None = None) -> Any:
+        """Return when the table has seen everything up to a position; `Unavailable` if that takes too long."""
+        made = self._in(store or self._used_store)
+        steps = self._waiting(made, check_position(position, "the position to wait for"), timeout)
+        return self._take(steps, made, store)
+
+    def __repr__(self) -> str:
+        return f"<ReadModel {self.projection.__name__} in {self.table!r}>"
+
+    @property
+    def _used_store(self) -> Store:
+        if self._store is None:
+            raise InvalidInput(
+                f"{self!r} does not know its store yet", hint="call model.use(store), or pass store=store"
+            )
+        return self._store
+
+    @property
+    def _used(self) -> Made:
+        assert self._used_store is not None
+        return cast("Made", self._made)
+
+    def _in(self, store: Store, *, is_shadow: bool = False) -> Made:
+        followed = _plain(store)
+        followed.check_usable()
+        return Made(followed, self.projection, self.table, lease=self._lease, is_shadow=is_shadow)
+
+    def _take(self, steps: Steps[T], made: Made, store: Store | None = None) -> Any:
+        chosen = store or self._used_store
+        if _is_async(chosen):
+            take = AsyncSteps(cast("AsyncFollowed", chosen), made.follower.is_over).take
+            return drive_async(steps, take, errors=INTERRUPTS)
+        return drive(steps, made.follower.perform, errors=INTERRUPTS)
+
+    def _running(self, made: Made, batch: int, until: Any) -> Steps[int]:
+        if (yield Look(made.row)) is None:
+            yield from at_once(made.engine, made.prepare)
+        end = yield Look(until)
+        return (yield from made.run(batch, end))
+
+    def _asking(self, made: Made, question: Any) -> Steps[Any]:
+        if (yield Look(made.row)) is None:
+            raise NotFound(
+                f"there is no table {self.table!r} of this read model yet",
+                hint="let it run: model.run(store)",
+            )
+        return (yield Look(question))
+
+    def _waiting(self, made: Made, position: int, timeout: float) -> Steps[None]:
+        end = time.monotonic() + timeout
+        while True:
+            row: FollowerRow | None = yield Look(made.row)
+            if row is not None and (yield Look(partial(_has_seen, made, row, position))):
+                return
+            left = end - time.monotonic()
+            if left <= 0:
+                seen = "is not made yet" if row is None else f"has seen everything up to {row.position}"
+                failed = f" ({row.error})" if row is not None and row.error else ""
+                raise Unavailable(
+                    f"the table {self.table!r} {seen}, not up to {position}{failed}",
+                    hint="look whether it runs, model.status(), or wait longer: wait_for(position, timeout=60)",
+                )
+            yield Wait(MAX_POSITION, min(left, LOOK_EVERY_SECONDS))
+
+
+def _has_seen(made: Made, row: FollowerRow, position: int) -> bool:
+    """Whether nothing up to the position is missing; if nothing matches, the checkpoint itself moves later."""
+    if row.position >= position:
+        return True
+    if made.engine.head() < position:
+        return False
+    page = made.engine.read_page(made.query, Span(row.position, position), 1)
+    return not page.events and page.rest is None
+
+
+def _is_async(store: Store) -> bool:
+    return hasattr(store, "in_thread")
+
+
+def _plain(store: Store) -> Followed:
+    return cast("AsyncFollowed", store).store if _is_async(store) else cast("Followed", store)
