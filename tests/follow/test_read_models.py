@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -312,6 +313,20 @@ def test_a_rebuild_goes_on_where_it_was(place: Place, store: EventStore) -> None
     assert model.get("c1") == store.project(Course, "c1")
     assert model.rebuild(store)
     assert model.find() == [store.project(Course, "c1")]
+
+
+def test_two_rebuilds_at_once(place: Place, store: EventStore) -> None:
+    models = [ReadModel(Course, table=table_in(place)) for _ in range(3)]
+    store.append([join(f"s{number}", f"c{number % 3}") for number in range(200)])
+    with ThreadPoolExecutor(3) as threads:
+        outcomes = [threads.submit(model.rebuild, store, 20) for model in models]
+    failed = [outcome.exception() for outcome in outcomes if outcome.exception()]
+    assert len(failed) < 3
+    assert all(isinstance(error, FollowerFailed) for error in failed)
+    expected = [store.project(Course, f"c{number}") for number in range(3)]
+    assert models[0].find(order_by="course") == expected
+    assert models[1].rebuild(store)
+    assert models[1].find(order_by="course") == expected
 
 
 def test_a_rebuild_of_another_version_begins_again(place: Place, store: EventStore) -> None:

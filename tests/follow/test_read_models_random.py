@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -129,13 +130,15 @@ def test_killed_at_any_moment_the_table_is_the_fold(engine: str, new_place: Call
         for kill in range(8):
             processes = [
                 subprocess.Popen(
-                    [sys.executable, __file__, *place.arguments, model.table, what], stdout=subprocess.PIPE
+                    [sys.executable, __file__, *place.arguments, model.table, what],
+                    stdout=subprocess.PIPE,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
                 )
                 for what in ("run", "rebuild")
             ]
             for process in processes:
                 assert process.stdout is not None
-                process.stdout.readline()
+                assert process.stdout.readline() == b"open\n", "the process could not open the store"
             end = time.monotonic() + rng.random() * 0.3
             while time.monotonic() < end:
                 store.append([join("s1", *rng.sample(COURSES, 2)), define(rng.choice(COURSES), kill)])
@@ -145,6 +148,8 @@ def test_killed_at_any_moment_the_table_is_the_fold(engine: str, new_place: Call
             for process in processes:
                 process.kill()
                 process.communicate()
+        (row,) = store.engine.followers(f"model:{model.table}")
+        assert row.position > 0, "nobody kept it live"
         model.catch_up(store)
         judge(model, store)
         assert model.rebuild(store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -14,6 +15,7 @@ from ...engine import Engine, Span
 from ...engine.audit import events
 from ...engine.following import FollowerRow, Transaction
 from ...errors import FollowerFailed, InvalidInput
+from ...event import SequencedEvent
 from ...names import RETAGGED
 from ...query import Query
 from ..follower import Followed, Follower
@@ -51,6 +53,7 @@ class Made:
             lease=lease,
             version=f"{LAYOUT}-{version_of(cls)}",
         )
+        self._is_shadow = is_shadow
         self.fold = Folding(projection, self.table, store.engine)
 
     @property
@@ -65,9 +68,22 @@ class Made:
             self.follower.kept.check(row)
         return row
 
+    def refill(self, found: Sequence[SequencedEvent], tx: Transaction) -> None:
+        """The handler of a shadow table, which somebody else may have put in place meanwhile: then it begins again."""
+        if not self.table.exists(tx):
+            row = tx.find(self.name)
+            if row is None or row.position:
+                raise FollowerFailed(
+                    f"the table {self.table.name!r} is gone", hint="call model.rebuild(store) again"
+                )
+            self.table.create(tx)
+        self.fold(found, tx)
+
     def run(self, batch: int, until: int | None) -> Steps[int]:
         """Keep the table live. An event that cannot be folded ends that: to pass over it would falsify the rest."""
-        options = Options(self.fold, batch, until, ATTEMPTS, on_failure="stop")
+        options = Options(
+            self.refill if self._is_shadow else self.fold, batch, until, ATTEMPTS, on_failure="stop"
+        )
         return self.follower.begin_run(options)
 
     def prepare(self, tx: Transaction) -> None:
@@ -131,15 +147,17 @@ def _swap(live: Made, shadow: Made, tx: Transaction, batch: int) -> None:
     """One transaction: fold the rest, rename, and move the checkpoint. Nobody moves either follower meanwhile."""
     live.found_or_new(tx)
     old, row = tx.find(live.name), tx.find(shadow.name)
-    if old is None or row is None or row.query != shadow.follower.kept.query_text:
+    is_ready = row is not None and row.query == shadow.follower.kept.query_text and shadow.table.exists(tx)
+    if old is None or row is None or not is_ready:
         raise FollowerFailed(
-            f"the table {live.table.name!r} was rebuilt by somebody else meanwhile", hint="look at it"
+            f"the table {live.table.name!r} was rebuilt by somebody else meanwhile",
+            hint="call model.rebuild(store) again if it is not as it should be",
         )
     head = live.engine.head()
     if row.position < head:
         rest = list(events(live.engine, shadow.query, Span(row.position, head)))
         for start in range(0, len(rest), batch):
-            shadow.fold(rest[start : start + batch], tx)
+            shadow.refill(rest[start : start + batch], tx)
     live.table.drop(tx)
     shadow.table.rename(tx, live.table)
     tx.save(
