@@ -12,7 +12,7 @@ from typing import Any
 from . import raw
 from .clients import Sample, Step, appends, bulk_appends, checks, queries, run_threads, run_times, scans
 from .drive import Action, Crowd, drive
-from .following import delays, deliver_all
+from .following import delays, deliver_all, keep_tables
 from .homes import HomeName
 from .lab import BATCH, History, Lab, Settings
 from .machine import MIB, resident_bytes
@@ -137,6 +137,14 @@ def store_cases(settings: Settings) -> list[Case]:
             "delivery to a follower that does nothing",
             "events/s",
             lambda lab, store: Measured.of(deliver_all(lab, store)),
+            _in_threads_by_command,
+        ),
+        Case(
+            "read-model",
+            "follow",
+            "events into a read model of all courses",
+            "events/s",
+            lambda lab, store: Measured.of(keep_tables(lab, store)),
             _in_threads_by_command,
         ),
         Case(

@@ -11,8 +11,10 @@ from typing import Any
 
 import strandline
 from strandline import Event, EventStore, Query, SequencedEvent
+from strandline.follow import ReadModel
 
 from .clients import Sample, Step, run_threads
+from .commands import Course
 from .lab import Lab
 from .stores import Store
 
@@ -24,6 +26,12 @@ def deliver_all(lab: Lab, store: Store) -> Sample:
     """New followers of the whole log, one after another, whose handler does nothing."""
     with _opened(lab, store) as log:
         return run_threads([_catch_up(log)], lab.settings.seconds)
+
+
+def keep_tables(lab: Lab, store: Store) -> Sample:
+    """New read models of all courses, one after another."""
+    with _opened(lab, store) as log:
+        return run_threads([_fill(log)], lab.settings.seconds)
 
 
 def delays(lab: Lab, store: Store) -> Sample:
@@ -59,6 +67,17 @@ def _catch_up(log: EventStore) -> Step:
 
     def step() -> int:
         log.follower(f"bench {next(numbers)}").catch_up(lambda events, tx: None)
+        return head
+
+    return step
+
+
+def _fill(log: EventStore) -> Step:
+    numbers = iter(range(1 << 30))
+    head = log.head()
+
+    def step() -> int:
+        ReadModel(Course, table=f"bench_{next(numbers)}").catch_up(log)
         return head
 
     return step

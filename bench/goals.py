@@ -65,6 +65,7 @@ def _embedded() -> Match:
             Goal("processes:2x32", both, 1.5, 3, p99_below=150.0),
             Goal("follow", threads, 50_000, 100_000, of="rate"),
             Goal("follow-delay", threads, 10, 2, of="value"),
+            Goal("read-model", threads, 10_000, 20_000, of="rate"),
             Goal("disk", threads, 420, 420, of="value"),
             Goal("memory", threads, 100, 100, of="value", note="at 1 M events"),
         ),
@@ -93,6 +94,7 @@ def _postgres() -> Match:
             Goal("processes:2x32", both, 10, 20),
             Goal("processes:2x32", both, 0.8, 0.8, of="share", beside="append@64"),
             Goal("follow-delay", threads, 10, 2, of="value"),
+            Goal("read-model", threads, 8_000, 12_000, of="rate"),
         ),
     )
 

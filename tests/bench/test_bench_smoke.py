@@ -13,7 +13,7 @@ PROJECT = Path(__file__).parents[2]
 SIZE = ("--events", "300", "--clients", "1,4", "--seconds", "0.1", "--rounds", "1")
 ANY_WAY = {"append@4", "cycle@4", "processes:2x2", "small:append@4"}
 BY_COMMAND = {"execute@4", "cached@4"}
-FOLLOWING = {"follow", "follow-delay"}
+FOLLOWING = {"follow", "follow-delay", "read-model"}
 THREADS = {*ANY_WAY, "append@1", "cycle@1", "query", "scan", "bulk", "stale", "hot-rare", "disk"}
 
 

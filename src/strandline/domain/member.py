@@ -102,11 +102,16 @@ class Member:
 
     def check_key(self) -> None:
         """A handler that changes the key would make it the state of something else."""
-        if self.state._key() != self.key:
-            raise InvalidInput(
-                f"a handler of {type(self.state).__name__} changed its key {self.key}",
-                hint="the key says which events are folded; keep the new id in a field with a default",
-            )
+        check_key(self.state, self.key)
+
+
+def check_key(state: Projection, key: tuple[Any, ...]) -> None:
+    """Raise unless the state has this key still."""
+    if state._key() != key:
+        raise InvalidInput(
+            f"a handler of {type(state).__name__} changed its key {key}",
+            hint="the key says which events are folded; keep the new id in a field with a default",
+        )
 
 
 def name_of(projection: Projection) -> Name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import product
 
-from ...domain.member import Member
+from ...domain.member import check_key
 from ...domain.projection import Projection
 from ...domain.shape import shape_of
 from ...engine import Engine, Span
@@ -45,13 +45,12 @@ class Folding:
         changed = []
         for key, of_key in news.items():
             state, position = found.get(key) or (self._projection(*key), 0)
-            member = Member(state)
             for event in of_key[-1:] if self._projection._last_only else of_key:
                 if (
                     event.position > position
                 ):  # else it is in the row already: somebody has reset the follower
                     state.apply(event)
-            member.check_key()
+            check_key(state, key)
             changed.append((state, max(position, of_key[-1].position)))
         gone = set()
         for key in anew:
@@ -94,12 +93,11 @@ class Folding:
     def _folded(self, key: Key, until: int) -> tuple[Projection, int]:
         """The state of a key up to a position, from the log; position 0 if there is no event."""
         state, position = self._projection(*key), 0
-        member = Member(state)
         is_last_only = self._projection._last_only
         for event in all_events(self._engine, state.query(), Span(0, until, backwards=is_last_only)):
             state.apply(event)
             position = event.position
             if is_last_only:
                 break
-        member.check_key()
+        check_key(state, key)
         return state, position
