@@ -223,7 +223,7 @@ def test_the_same_for_asyncio(place: Place) -> None:
             assert await model.get("c1", store=store) == await store.project(Course, "c1")
             model.stop()
             assert await run == 3
-            assert (await model.status()).lag == 0
+            assert (await model.status(store=store)).lag == 0
 
     asyncio.run(main())
 

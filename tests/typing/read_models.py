@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import assert_type
 
 from strandline import AsyncEventStore, DomainEvent, EventStore, Projection, TagId, on
-from strandline.follow import ReadModel
+from strandline.follow import FollowerStatus, ReadModel
 
 
 class CourseId(TagId): ...
@@ -36,6 +36,7 @@ def ask(store: EventStore) -> None:
     assert_type(courses.get("c1"), Course | None)
     assert_type(courses.get("c1", store=store), Course | None)
     assert_type(courses.find("is_defined", limit=3), list[Course])
+    assert_type(courses.status(), FollowerStatus)
     courses.wait_for(5, timeout=1)
     courses.run("store")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
 

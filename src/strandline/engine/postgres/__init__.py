@@ -186,7 +186,7 @@ class PostgresEngine:
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         def ask(search: Search) -> list[Any]:
             try:
-                with search.snapshot():
+                with search.reading():
                     return search.rows(sql, parameters or None)
             except (psycopg.ProgrammingError, psycopg.DataError, psycopg.InternalError) as error:
                 raise not_answered(first_line(error)) from error

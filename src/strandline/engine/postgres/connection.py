@@ -113,6 +113,10 @@ class Connection:
         """One transaction around several calls: committed at the end, undone by an exception."""
         return self._transaction("begin isolation level read committed")
 
+    def reading(self) -> AbstractContextManager[None]:
+        """One transaction that changes nothing; a statement that waits for a lock sees what was committed meanwhile."""
+        return self._transaction("begin isolation level read committed read only")
+
     def snapshot(self) -> AbstractContextManager[None]:
         """One state of the database for several calls that only read."""
         return self._transaction("begin isolation level repeatable read read only")

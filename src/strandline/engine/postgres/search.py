@@ -46,7 +46,7 @@ class Search:
 
     def __init__(self, connection: Connection, statements: Statements) -> None:
         self.rows = connection.rows
-        self.snapshot = connection.snapshot
+        self.reading = connection.reading
         self._call = connection.call
         self._sql = statements
 

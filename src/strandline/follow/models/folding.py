@@ -21,19 +21,23 @@ _RETAGS = Query.types(RETAGGED)
 
 
 class Folding:
-    """The handler of a read model's follower. Retags are delivered like events: the keys they touch are folded anew."""
+    """The handler of a read model's follower. Retags are delivered like events: the keys they touch are folded anew.
+
+    `tags_since`: everything in the table was read when the log had this head, or later; so older retags are in it.
+    """
 
     def __init__(self, projection: type[Projection], table: Table, engine: Engine) -> None:
         self._projection = projection
         self._table = table
         self._engine = engine
+        self.tags_since = 0
         shape = shape_of(projection)
         self._types = shape.handlers.keys()
         self._prefixes = [f"{kind.prefix}:" for _, kind in shape.key]
 
     def __call__(self, events: Sequence[SequencedEvent], tx: Transaction) -> None:
         """Take a batch into the table."""
-        retags = [event for event in events if event.type == RETAGGED]
+        retags = [event for event in events if event.type == RETAGGED and event.position > self.tags_since]
         anew = self._touched_by(retags) if retags else set()
         news: dict[Key, list[SequencedEvent]] = {}
         for event in events:

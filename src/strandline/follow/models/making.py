@@ -27,6 +27,8 @@ from .table import SHADOW, dialect_of, table_of
 LAYOUT = 1
 """Grows when the same projection gets other columns."""
 ATTEMPTS = 3
+MODEL, REBUILD = "model:", "rebuild:"
+"""How the names of their followers begin."""
 
 
 class Made:
@@ -47,7 +49,7 @@ class Made:
         self.query = Query.types(*sorted(shape_of(projection).handlers), RETAGGED)
         self.follower = Follower(
             store,
-            f"{'rebuild' if is_shadow else 'model'}:{table}",
+            f"{REBUILD if is_shadow else MODEL}{table}",
             self.query,
             after=0,
             lease=lease,
@@ -76,7 +78,7 @@ class Made:
                 raise FollowerFailed(
                     f"the table {self.table.name!r} is gone", hint="call model.rebuild(store) again"
                 )
-            self.table.create(tx)
+            self.create(tx)
         self.fold(found, tx)
 
     def run(self, batch: int, until: int | None) -> Steps[int]:
@@ -112,7 +114,12 @@ class Made:
                 f"there is a table {self.table.name!r} already, which is not that of this read model",
                 hint="give the read model another table, or remove that one if nobody needs it",
             )
+        self.create(tx)
+
+    def create(self, tx: Transaction) -> None:
+        """Make the table, to be filled from the first event on."""
         self.table.create(tx)
+        self.fold.tags_since = self.engine.head()
 
 
 def rebuild(live: Made, shadow: Made, batch: int) -> Steps[bool]:
@@ -137,7 +144,7 @@ def prepare_shadow(live: Made, shadow: Made, tx: Transaction) -> None:
     if row is not None and row.query == shadow.follower.kept.query_text and shadow.table.exists(tx):
         return
     shadow.table.drop(tx)
-    shadow.table.create(tx)
+    shadow.create(tx)
     if row is not None:
         first = shadow.follower.kept.row(0)
         tx.save(msgspec.structs.replace(first, epoch=row.epoch + 1))

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar, cast, overload
 
-from ...append import MAX_POSITION, check_position
+from ...append import check_position
 from ...domain.drive import drive, drive_async
 from ...domain.projection import Projection
 from ...domain.shape import shape_of
-from ...engine import Span
-from ...engine.following import FollowerRow
-from ...errors import InvalidInput, NotFound, Unavailable
+from ...errors import InvalidInput
 from ...tag_id import IdValue
 from ..asynchronous import AsyncFollowed, AsyncSteps
 from ..follower import Followed
 from ..lease import LEASE_SECONDS
 from ..status import FollowerStatus
-from ..steps import INTERRUPTS, Look, Steps, Wait, at_once
+from ..steps import INTERRUPTS, Steps
+from .asking import ask, look, run, wait
 from .making import Made, rebuild
 from .table import table_name
 
@@ -28,7 +26,6 @@ T = TypeVar("T")
 Store = Followed | AsyncFollowed
 
 BATCH = 1_000
-LOOK_EVERY_SECONDS = 0.005
 
 
 class ReadModel(Generic[P]):
@@ -75,7 +72,7 @@ class ReadModel(Generic[P]):
         """
         self.use(store)
         made = self._used
-        return self._take(self._running(made, batch, lambda: until), made)
+        return self._take(run(made, batch, lambda: until), made)
 
     @overload
     def catch_up(self, store: Followed, batch: int = BATCH) -> int: ...
@@ -85,7 +82,7 @@ class ReadModel(Generic[P]):
         """Like `run`, until the present head is reached."""
         self.use(store)
         made = self._used
-        return self._take(self._running(made, batch, made.engine.head), made)
+        return self._take(run(made, batch, made.engine.head), made)
 
     def stop(self) -> None:
         """End the run, from any thread; if none goes on, the next one ends."""
@@ -110,31 +107,25 @@ class ReadModel(Generic[P]):
         live, shadow = self._in(store), self._in(store, is_shadow=True)
         return self._take(rebuild(live, shadow, batch), shadow)
 
-    def status(self) -> Any:
+    @overload
+    def status(self, *, store: Followed | None = None) -> FollowerStatus: ...
+    @overload
+    def status(self, *, store: AsyncFollowed) -> Awaitable[FollowerStatus]: ...
+    def status(self, *, store: Store | None = None) -> Any:
         """How its follower is: state, checkpoint, lag."""
-        made = self._in(self._used_store)
-
-        def steps() -> Steps[FollowerStatus]:
-            return (yield Look(made.follower.status))  # type: ignore[no-any-return]
-
-        return self._take(steps(), made)
+        made = self._in(store or self._used_store)
+        return self._take(look(made.follower.status), made, store)
 
     @overload
-    def get(self, *key: IdValue) -> P | None: ...
-    @overload
-    def get(self, *key: IdValue, store: Followed) -> P | None: ...
+    def get(self, *key: IdValue, store: Followed | None = None) -> P | None: ...
     @overload
     def get(self, *key: IdValue, store: AsyncFollowed) -> Awaitable[P | None]: ...
     def get(self, *key: IdValue, store: Store | None = None) -> Any:
         """The state of a key as the table has it, None if there is no row."""
         made = self._in(store or self._used_store)
         values = tuple(str.__str__(value) for value in self.projection(*key)._key())
-        return self._take(self._asking(made, partial(made.table.get, made.engine, values)), made, store)
+        return self._take(ask(made, partial(made.table.get, made.engine, values)), made, store)
 
-    @overload
-    def find(
-        self, where: str = "", parameters: Sequence[Any] = (), *, order_by: str = "", limit: int | None = None
-    ) -> list[P]: ...
     @overload
     def find(
         self,
@@ -143,7 +134,7 @@ class ReadModel(Generic[P]):
         *,
         order_by: str = "",
         limit: int | None = None,
-        store: Followed,
+        store: Followed | None = None,
     ) -> list[P]: ...
     @overload
     def find(
@@ -167,18 +158,16 @@ class ReadModel(Generic[P]):
         """The states of the rows for which `where` holds: SQL with the placeholders of the database."""
         made = self._in(store or self._used_store)
         question = partial(made.table.find, made.engine, where, parameters, order_by, limit)
-        return self._take(self._asking(made, question), made, store)
+        return self._take(ask(made, question), made, store)
 
     @overload
-    def wait_for(self, position: int, timeout: float = ...) -> None: ...
-    @overload
-    def wait_for(self, position: int, timeout: float = ..., *, store: Followed) -> None: ...
+    def wait_for(self, position: int, timeout: float = ..., *, store: Followed | None = None) -> None: ...
     @overload
     def wait_for(self, position: int, timeout: float = ..., *, store: AsyncFollowed) -> Awaitable[None]: ...
     def wait_for(self, position: int, timeout: float = 10.0, *, store: Store | None = None) -> Any:
         """Return when the table has seen everything up to a position; `Unavailable` if that takes too long."""
         made = self._in(store or self._used_store)
-        steps = self._waiting(made, check_position(position, "the position to wait for"), timeout)
+        steps = wait(made, check_position(position, "the position to wait for"), timeout)
         return self._take(steps, made, store)
 
     def __repr__(self) -> str:
@@ -208,46 +197,6 @@ class ReadModel(Generic[P]):
             take = AsyncSteps(cast("AsyncFollowed", chosen), made.follower.is_over).take
             return drive_async(steps, take, errors=INTERRUPTS)
         return drive(steps, made.follower.perform, errors=INTERRUPTS)
-
-    def _running(self, made: Made, batch: int, until: Any) -> Steps[int]:
-        if (yield Look(made.row)) is None:
-            yield from at_once(made.engine, made.prepare)
-        end = yield Look(until)
-        return (yield from made.run(batch, end))
-
-    def _asking(self, made: Made, question: Any) -> Steps[Any]:
-        if (yield Look(made.row)) is None:
-            raise NotFound(
-                f"there is no table {self.table!r} of this read model yet",
-                hint="let it run: model.run(store)",
-            )
-        return (yield Look(question))
-
-    def _waiting(self, made: Made, position: int, timeout: float) -> Steps[None]:
-        end = time.monotonic() + timeout
-        while True:
-            row: FollowerRow | None = yield Look(made.row)
-            if row is not None and (yield Look(partial(_has_seen, made, row, position))):
-                return
-            left = end - time.monotonic()
-            if left <= 0:
-                seen = "is not made yet" if row is None else f"has seen everything up to {row.position}"
-                failed = f" ({row.error})" if row is not None and row.error else ""
-                raise Unavailable(
-                    f"the table {self.table!r} {seen}, not up to {position}{failed}",
-                    hint="look whether it runs, model.status(), or wait longer: wait_for(position, timeout=60)",
-                )
-            yield Wait(MAX_POSITION, min(left, LOOK_EVERY_SECONDS))
-
-
-def _has_seen(made: Made, row: FollowerRow, position: int) -> bool:
-    """Whether nothing up to the position is missing; if nothing matches, the checkpoint itself moves later."""
-    if row.position >= position:
-        return True
-    if made.engine.head() < position:
-        return False
-    page = made.engine.read_page(made.query, Span(row.position, position), 1)
-    return not page.events and page.rest is None
 
 
 def _is_async(store: Store) -> bool:
