@@ -5,9 +5,9 @@ from .asynchronous import AsyncFollower, AsyncTransaction
 from .automation import Call
 from .delivery import Undeliverable
 from .follower import Follower
+from .models.read_model import ReadModel
 from .ndjson_file import NdjsonFile
 from .outbox import Publisher
-from .models.read_model import ReadModel
 from .status import FollowerStatus
 from .webhook import Webhook, verify_signature
 from .worker import AsyncWorker, Worker
