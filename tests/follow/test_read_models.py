@@ -68,6 +68,16 @@ def test_the_table_is_the_fold(place: Place, store: EventStore) -> None:
     assert courses.status().lag == 0
 
 
+def test_a_worker_keeps_it_live(place: Place, store: EventStore) -> None:
+    model = ReadModel(Course, table=table_in(place))
+    worker = model.worker(store)
+    store.append([define("c1"), join("s1", "c1")])
+    assert worker.catch_up() == 2
+    assert model.find() == [store.project(Course, "c1")]
+    with pytest.raises(FollowerFailed, match="another version"):
+        ReadModel(other_version(), table=model.table).worker(store)
+
+
 def test_columns_are_typed(place: Place, store: EventStore) -> None:
     model = ReadModel(Course, table=table_in(place))
     store.append([define("c1", 7), join("s1", "c1")])

@@ -18,10 +18,15 @@ T = TypeVar("T")
 LOOK_EVERY_SECONDS = 0.005
 
 
-def run(made: Made, batch: int, until: Callable[[], int | None]) -> Steps[int]:
-    """Make the table if need be, and keep it live until a position."""
+def prepare(made: Made) -> Steps[None]:
+    """Make the table if need be."""
     if (yield Look(made.row)) is None:
         yield from at_once(made.engine, made.prepare)
+
+
+def run(made: Made, batch: int, until: Callable[[], int | None]) -> Steps[int]:
+    """Make the table if need be, and keep it live until a position."""
+    yield from prepare(made)
     end = yield Look(until)
     return (yield from made.run(batch, end))
 

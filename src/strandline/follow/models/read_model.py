@@ -17,8 +17,9 @@ from ..follower import Followed
 from ..lease import LEASE_SECONDS
 from ..status import FollowerStatus
 from ..steps import INTERRUPTS, Steps
-from .asking import ask, look, run, wait
-from .making import Made, rebuild
+from ..worker import Worker
+from .asking import ask, look, prepare, run, wait
+from .making import ATTEMPTS, Made, rebuild
 from .table import table_name
 
 P = TypeVar("P", bound=Projection)
@@ -83,6 +84,13 @@ class ReadModel(Generic[P]):
         self.use(store)
         made = self._used
         return self._take(run(made, batch, made.engine.head), made)
+
+    def worker(self, store: Followed) -> Worker:
+        """What keeps the table live, to be run with others: by `strandline run`. The table is made if need be."""
+        self.use(store)
+        made = self._used
+        self._take(prepare(made), made)
+        return Worker(made.follower, made.fold, BATCH, attempts=ATTEMPTS, on_failure="stop")
 
     def stop(self) -> None:
         """End the run, from any thread; if none goes on, the next one ends."""
