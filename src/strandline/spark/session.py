@@ -33,6 +33,9 @@ def session(master: str | None = None, **conf: Any) -> SparkSession:
         if not remote:
             os.environ["JAVA_HOME"] = find_java_home()
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            os.environ["PYTHONPATH"] = os.pathsep.join(
+                map(os.path.abspath, sys.path)
+            )  # workers import what we can
         builder = SparkSession.builder.appName("strandline")
         builder = builder.remote(master) if remote and master else builder.master(master or "local[*]")
         for name, value in {**({} if remote else _settings(master or "local[*]")), **conf}.items():

@@ -1,0 +1,45 @@
+"""A school: what the tests of the jobs fold. A module of its own, because executors import it."""
+
+from __future__ import annotations
+
+from strandline import DomainEvent, Projection, TagId, on
+
+
+class CourseId(TagId): ...
+
+
+class StudentId(TagId): ...
+
+
+class CourseDefined(DomainEvent):
+    course: CourseId
+    capacity: int
+
+
+class StudentSubscribed(DomainEvent):
+    student: StudentId
+    course: CourseId
+
+
+class Course(Projection):
+    id: CourseId
+    exists: bool = False
+    capacity: int = 0
+    taken: int = 0
+
+    @on
+    def defined(self, event: CourseDefined) -> None:
+        self.exists, self.capacity = True, event.capacity
+
+    @on
+    def subscribed(self, event: StudentSubscribed) -> None:
+        self.taken += 1
+
+
+class Student(Projection):
+    id: StudentId
+    courses: list[str] = []
+
+    @on
+    def subscribed(self, event: StudentSubscribed) -> None:
+        self.courses.append(event.course)
