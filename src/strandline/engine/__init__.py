@@ -79,6 +79,10 @@ class Engine(Protocol):
         """
         ...
 
+    def log_id(self) -> UUID:
+        """Which log this is: the uuid that it got when it was made."""
+        ...
+
     def head(self) -> int:
         """The last committed position, 0 if the log is empty."""
         ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from ..append import AppendCondition, AppendRequest, AppendResult, RecordedAppend, Status
 from ..errors import AppendConditionFailed, EventIdConflict, StrandlineError
@@ -140,6 +140,9 @@ class MemoryEngine:
     def _result_holding(self, position: int) -> AppendResult:
         holder = next(a for a in self._appends if a.first <= position <= a.last)
         return AppendResult(holder.first, holder.last, holder.last - holder.first + 1, duplicate=True)
+
+    def log_id(self) -> UUID:
+        return self._uuid
 
     def head(self) -> int:
         return len(self._log)

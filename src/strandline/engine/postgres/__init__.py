@@ -13,6 +13,7 @@ import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
+from uuid import UUID
 from weakref import WeakSet
 
 import msgspec
@@ -148,6 +149,9 @@ class PostgresEngine:
             return 0
         self._count_refused_at = clock.monotonic() + COUNT_REFUSED_EVERY_SECONDS
         return self._refused
+
+    def log_id(self) -> UUID:
+        return self._ask(Search.log_id)
 
     def head(self) -> int:
         return self._ask(Search.head)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, starmap
-from typing import Any
+from typing import Any, cast
+from uuid import UUID
 
 from ...append import AppendCondition, AppendResult, RecordedAppend, Status
 from ...event import SequencedEvent
@@ -28,6 +29,7 @@ class Statements:
         self.append = address.sql("call_append")
         self.read = address.sql("call_read")
         self.count = address.sql("call_count")
+        self.about_log = address.sql("about_log")
         self.head = address.sql("head")
         self.position_of_ids = address.sql("position_of_ids")
         self.last_retag = address.sql("last_retag")
@@ -49,6 +51,10 @@ class Search:
         self.reading = connection.reading
         self._call = connection.call
         self._sql = statements
+
+    def log_id(self) -> UUID:
+        """See `Engine.log_id`."""
+        return cast("UUID", self.rows(self._sql.about_log)[0][1])
 
     def head(self) -> int:
         """The last position."""

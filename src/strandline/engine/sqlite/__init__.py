@@ -49,6 +49,7 @@ SHORT_READ = 500
 IDLE_READERS = 4
 LOOK_EVERY_SECONDS = 0.01
 
+_LOG_ID = sql("log_id")
 _HEAD = sql("head")
 _LAST_APPEND = sql("last_append")
 _RECORDED_AT = sql("recorded_at")
@@ -118,6 +119,10 @@ class SqliteEngine:
             if ours is None:
                 raise
             raise ours from error
+
+    def log_id(self) -> UUID:
+        ((log,),) = self._ask(lambda search: search.connection.execute(_LOG_ID))
+        return UUID(bytes=log, version=4)
 
     def head(self) -> int:
         return self._ask(lambda search: int((search.connection.execute(_HEAD) or [[0]])[0][0]))

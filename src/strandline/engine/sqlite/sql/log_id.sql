@@ -1,0 +1,2 @@
+-- Which log this is.
+select uuid from log

@@ -1,0 +1,101 @@
+"""Columns as a log keeps them, as the columns that Spark expects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...engine.scan import COLUMNS
+from ...errors import InvalidEvent
+from ...event import own_tags
+from ...names import RESERVED
+
+Raw = dict[str, Any]
+"""Arrow arrays by name: tags joined by newlines, ids as text, times in microseconds, metadata as JSON."""
+
+_KEPT_AS = {
+    "position": pa.int64(),
+    "type": pa.string(),
+    "data": pa.binary(),
+    "tags": pa.string(),
+    "stream": pa.string(),
+    "subject": pa.string(),
+    "id": pa.string(),
+    "metadata": pa.binary(),
+    "recorded_at": pa.int64(),
+}
+
+
+def batch_of(raw: Raw, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch that Spark takes: every column in its exact type."""
+    columns = [_MADE[field.name](raw, field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def raw_columns(rows: Iterable[Sequence[Any]], names: Sequence[str] = COLUMNS) -> Raw:
+    """Rows of a database, with ids as bytes, as columns."""
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+    if "id" in columns:
+        columns["id"] = tuple(map(_uuid_text, columns["id"]))
+    return {name: pa.array(column, _KEPT_AS[name]) for name, column in columns.items()}
+
+
+def _uuid_text(raw: bytes) -> str:
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _as_kept(name: str) -> Callable[[Raw, pa.DataType], Any]:
+    return lambda raw, kind: raw[name].cast(kind)
+
+
+def _tags(raw: Raw, kind: pa.DataType) -> Any:
+    texts = raw["tags"]
+    if pc.any(pc.match_substring(texts, RESERVED)).as_py():
+        return pa.array([own_tags(text) for text in texts.to_pylist()], kind)
+    # No tags is the empty text, of which splitting would make one empty tag; of a null it makes no element at all.
+    lists = pc.split_pattern(pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts), "\n")
+    return pa.ListArray.from_arrays(lists.offsets, lists.values, type=kind)
+
+
+def _data(raw: Raw, kind: pa.DataType) -> Any:
+    try:
+        return raw["data"].cast(kind)
+    except pa.ArrowInvalid:
+        position = _first_that_is_no_text(raw)
+    raise InvalidEvent(
+        f"the data of event {position} is not UTF-8, so it is no STRING",
+        hint='ask for bytes, for example .schema("position BIGINT, type STRING, data BINARY")',
+    )
+
+
+def _first_that_is_no_text(raw: Raw) -> int:
+    for position, data in zip(raw["position"].to_pylist(), raw["data"].to_pylist(), strict=True):
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return int(position)
+    raise AssertionError("all data is text")
+
+
+def _metadata(raw: Raw, kind: pa.MapType) -> Any:
+    texts = raw["metadata"]
+    if texts.null_count == len(texts):
+        nothing = pa.array([], pa.string())
+        return pa.MapArray.from_arrays(pa.array([0] * (len(texts) + 1), pa.int32()), nothing, nothing).cast(
+            kind
+        )
+    decode = msgspec.json.Decoder(dict[str, str]).decode
+    return pa.array([[*decode(text).items()] if text else [] for text in texts.to_pylist()], kind)
+
+
+_MADE: dict[str, Callable[[Raw, Any], Any]] = {
+    **{name: _as_kept(name) for name in COLUMNS},
+    "tags": _tags,
+    "data": _data,
+    "metadata": _metadata,
+}

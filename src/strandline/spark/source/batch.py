@@ -1,0 +1,46 @@
+"""Reading a log once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from .columns import check_schema
+from .options import Options
+from .ranges import Range, is_common, split
+from .reading import batches
+
+
+class BatchReader(DataSourceReader):
+    """Reads a range of positions; the head is fixed when the partitions are planned."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        check_schema(schema)
+        self._options = options
+        self._query = options.query
+        self._span = options.after, options.until
+        self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Ranges of equal size."""
+        engine = self._options.open()
+        try:
+            after, until = self._span
+            head = engine.head()
+            span = after, head if until is None else min(until, head)
+            if span[0] >= span[1]:
+                return []
+            scan = is_common(engine, self._query, span)
+            return split(str(engine.log_id()), span, self._options.partitions, scan=scan)
+        finally:
+            engine.close()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The events of a range."""
+        # Spark replaces an empty list of partitions by one that stands for nothing.
+        if isinstance(partition, Range):
+            yield from batches(self._options, self._query, partition, self._schema)
