@@ -9,6 +9,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from ...engine import Engine
+from ...query import Query
 from .columns import check_schema
 from .options import Options
 from .ranges import Range, is_common, split
@@ -21,18 +23,15 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: Options, schema: StructType) -> None:
         check_schema(schema)
         self._options = options
-        self._query = options.query
-        self._span = options.after, options.until
+        self._query: Query | None = options.query  # None: nothing can match
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges of equal size."""
         engine = self._options.open()
         try:
-            after, until = self._span
-            head = engine.head()
-            span = after, head if until is None else min(until, head)
-            if span[0] >= span[1]:
+            span = self._span(engine)
+            if self._query is None or span[0] >= span[1]:
                 return []
             scan = is_common(engine, self._query, span)
             return split(str(engine.log_id()), span, self._options.partitions, scan=scan)
@@ -42,5 +41,10 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events of a range."""
         # Spark replaces an empty list of partitions by one that stands for nothing.
-        if isinstance(partition, Range):
+        if isinstance(partition, Range) and self._query is not None:
             yield from batches(self._options, self._query, partition, self._schema)
+
+    def _span(self, engine: Engine) -> tuple[int, int]:
+        """The positions `(after, until]` to read."""
+        head, until = engine.head(), self._options.until
+        return self._options.after, head if until is None else min(until, head)

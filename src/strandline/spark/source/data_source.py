@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from .batch import BatchReader
 from .columns import SCHEMA
-from .options import Options
+from .options import BATCH, STREAM, Options
+from .pushdown import PushdownReader
+from .stream import StreamReader
 
 
 class StrandlineSource(DataSource):
@@ -25,4 +27,9 @@ class StrandlineSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads once."""
-        return BatchReader(Options.of(self.options), schema)
+        options = Options.of(self.options, BATCH)
+        return PushdownReader(options, schema) if options.pushdown else BatchReader(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Reads as the log grows."""
+        return StreamReader(Options.of(self.options, STREAM), schema)

@@ -14,19 +14,9 @@ from ...errors import InvalidInput
 from ...query import Query
 
 LATEST = "latest"
-_NAMES = (
-    "url",
-    "urlEnv",
-    "log",
-    "query",
-    "after",
-    "until",
-    "partitions",
-    "pushdown",
-    "startingPosition",
-    "maxEventsPerTrigger",
-)
-_BY_LOWER_CASE = {name.lower(): name for name in _NAMES}
+COMMON = ("url", "urlEnv", "log", "query", "partitions")
+BATCH = (*COMMON, "after", "until", "pushdown")
+STREAM = (*COMMON, "startingPosition", "maxEventsPerTrigger")
 _OF_SPARK = {"path", "serialization.format"}  # what Spark adds by itself
 
 
@@ -45,12 +35,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_events_per_trigger: int | None = None
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Options:
+    def of(cls, given: Mapping[str, str], names: tuple[str, ...] = (*BATCH, *STREAM)) -> Options:
         """The options as Spark hands them over: text, with names in any case."""
         values = {name.lower(): value for name, value in given.items() if name.lower() not in _OF_SPARK}
-        for name in values.keys() - _BY_LOWER_CASE.keys():
+        for name in values.keys() - {*map(str.lower, names)}:
             raise InvalidInput(
-                f"the source has no option {name!r:.80}", hint=f"its options are {', '.join(_NAMES)}"
+                f"there is no option {name!r:.80} for this read", hint=f"its options are {', '.join(names)}"
             )
         if ("url" in values) == ("urlenv" in values):
             raise InvalidInput(

@@ -40,8 +40,9 @@ def split(log: str, span: tuple[int, int], count: int | None, *, scan: bool) -> 
 
 def is_common(engine: Engine, query: Query, span: tuple[int, int]) -> bool:
     """Whether so many events of the range match that a scan is the best way to find them."""
-    if Types.of(query) is None:
-        return False
+    types = Types.of(query)
+    if types is None or types.every:
+        return types is not None
     after, until = span
     size = min(SAMPLE, until - after)
     positions = {after + 1 + (until - after) * number // size for number in range(size)}
