@@ -309,7 +309,7 @@ class Query(FrozenValue):
         try:
             return cls.from_fields(msgspec.json.decode(text))
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise InvalidQuery(f"not the JSON form of a query: {error}") from error
+            raise InvalidQuery(f"not the JSON form of a query: {error}", hint=_FORM) from error
 
     @classmethod
     def from_fields(cls, fields: Any) -> Query:
@@ -321,7 +321,7 @@ class Query(FrozenValue):
                 return cls(QueryItem(**item) for item in items)
         raise InvalidQuery(
             f"not the JSON form of a query: {fields!r:.80}",
-            hint='write {"items": [{"types": ["…"], "tags": ["…"]}]}',
+            hint=_FORM,
         )
 
     def __repr__(self) -> str:
@@ -331,6 +331,7 @@ class Query(FrozenValue):
         return Query, (self.items,)
 
 
+_FORM = 'write {"items": [{"types": ["…"], "tags": ["…"]}]}'
 _FIELDS = ("types", "tags", "exclude_types", "stream", "subject", "where", "key")
 _SINGLE = ("stream", "subject", "key")
 _NOTHING_ASKED = ((), (), (), None, None, None, None)

@@ -36,7 +36,7 @@ def check_schema(schema: StructType) -> None:
             )
         if field.dataType.simpleString() not in kinds:
             raise InvalidInput(
-                f"the column {field.name} is {' or '.join(kinds).upper()},"
+                f"the column {field.name} is {' or '.join(map(str.upper, kinds))},"
                 f" not {field.dataType.simpleString().upper():.80}",
                 hint="ask for it as it is, and cast it in Spark",
             )
