@@ -1,20 +1,14 @@
-"""Random histories with retags, and processes that are killed: the table is the fold."""
+"""Random histories with retags and rebuilds: the table is the fold."""
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lessons import Course, Newest, Seat, define, join, table_in
@@ -26,7 +20,6 @@ from strandline.follow import ReadModel
 COURSES = ["c1", "c2", "c3"]
 STUDENTS = ["s1", "s2"]
 PROJECTIONS: list[type[Projection]] = [Course, Seat, Newest]
-LEASE_SECONDS = 0.1
 
 actions = st.one_of(
     st.tuples(st.just("define"), st.sampled_from(COURSES)),
@@ -108,53 +101,3 @@ def test_a_few_random_histories_on_postgresql(new_place: Callable[[str], Place])
                 }[name]
             )
         play(new_place("postgres18"), history)
-
-
-def child(url: str, options: str, table: str, what: str) -> None:
-    """Run the model, or rebuild it again and again, until killed."""
-    place = Place(url, json.loads(options).get("log"))
-    model = ReadModel(Course, table=table, lease=LEASE_SECONDS)
-    with place.connect() as store:
-        print("open", flush=True)
-        if what == "run":
-            model.run(store, 3)
-        while True:
-            model.rebuild(store, 7)
-
-
-@pytest.mark.parametrize("engine", ["sqlite", "postgres18"])
-def test_killed_at_any_moment_the_table_is_the_fold(engine: str, new_place: Callable[[str], Place]) -> None:
-    place, rng = new_place(engine), random.Random(3)
-    model = ReadModel(Course, table=table_in(place), lease=LEASE_SECONDS)
-    with place.connect() as store:
-        for kill in range(8):
-            processes = [
-                subprocess.Popen(
-                    [sys.executable, __file__, *place.arguments, model.table, what],
-                    stdout=subprocess.PIPE,
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-                )
-                for what in ("run", "rebuild")
-            ]
-            for process in processes:
-                assert process.stdout is not None
-                assert process.stdout.readline() == b"open\n", "the process could not open the store"
-            end = time.monotonic() + rng.random() * 0.3
-            while time.monotonic() < end:
-                store.append([join("s1", *rng.sample(COURSES, 2)), define(rng.choice(COURSES), kill)])
-                if rng.random() < 0.1:
-                    moved = next(iter(store.read(Query.types("Joined"), backwards=True, limit=1)))
-                    store.retag(moved.position, replace={"course": [rng.choice(COURSES)]})
-            for process in processes:
-                process.kill()
-                process.communicate()
-        (row,) = store.engine.followers(f"model:{model.table}")
-        assert row.position > 0, "nobody kept it live"
-        model.catch_up(store)
-        judge(model, store)
-        assert model.rebuild(store)
-        judge(model, store)
-
-
-if __name__ == "__main__":
-    child(*sys.argv[1:])
