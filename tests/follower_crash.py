@@ -1,7 +1,7 @@
 """Kills a process that runs a follower and a read model at random moments, again and again, and looks at what it left.
 
 `python tests/follower_crash.py --kills 1000` for a long run, on PostgreSQL with `--url postgresql://…`; the tests do
-some. Others append and retag meanwhile, and some of the processes make the read model's table anew.
+some. Others append and retag meanwhile, and some of the processes make the table of a second read model anew.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from pathlib import Path
 from follower_tables import (
     KEYS,
     LEASE_SECONDS,
+    LIVE,
     QUERY,
+    REBUILT,
+    RETAGGED,
     Account,
     Entered,
     KeyId,
@@ -38,19 +41,22 @@ from strandline.engine.maintenance import check_log
 from strandline.errors import FollowerFailed
 from strandline.follow import ReadModel
 
+PATIENCE_SECONDS = 20
+
 
 def child(url: str, options: str, seed: int) -> None:
     """Follow until killed."""
     place, rng = Place(url, json.loads(options).get("log")), random.Random(seed)
-    ledger, model = Ledger(place), accounts(place)
+    ledger, live, rebuilt = Ledger(place), accounts(place, LIVE), accounts(place, REBUILT)
     batch = rng.choice([1, 3, 20, 500])
     with place.connect() as store:
         os.write(1, b"open\n")
         follower = store.follower("ledger", QUERY, lease=LEASE_SECONDS)
         run_ledger = lambda: follower.run(ledger, batch, attempts=2, backoff=0.001)  # noqa: E731
-        works: list[Callable[[], object]] = [run_ledger, lambda: model.run(store, batch)]
-        if rng.random() < 0.5:
-            works.append(lambda: rebuild_for_ever(accounts(place), store, max(7, batch)))
+        works: list[Callable[[], object]] = [run_ledger, lambda: live.run(store, batch)]
+        if rng.random() < 0.3:
+            works.append(lambda: rebuilt.run(store, batch))
+            works.append(lambda: rebuild_for_ever(accounts(place, REBUILT), store, max(7, batch)))
         threads = [threading.Thread(target=ending_all, args=(work,)) for work in works]
         for thread in threads:
             thread.start()
@@ -91,8 +97,9 @@ class Victim:
         )
 
     def kill(self, times: int) -> None:
-        """Let two runners fight while events come, and kill one after the other."""
-        with self.writing():
+        """Let two runners fight while events come, and kill one after the other; at last, somebody takes over."""
+        with self.writing() as store:
+            before = self.position(store)
             rivals = [self.start_one(), self.start_one()]
             for _ in range(times):
                 process = rivals.pop(0)
@@ -105,32 +112,42 @@ class Victim:
                 stop(process)
                 self.kills += 1
                 rivals.append(self.start_one())
+            end = time.monotonic() + PATIENCE_SECONDS
+            while self.position(store) <= before:
+                assert time.monotonic() < end, "nobody keeps the read model live"
+                time.sleep(0.01)
             for process in rivals:
                 stop(process)
 
+    def position(self, store: EventStore) -> int:
+        """How far the read model is."""
+        rows = store.engine.followers(f"model:{accounts(self.place, LIVE).table}")
+        return rows[0].position if rows else 0
+
     @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self) -> Iterator[EventStore]:
         """Events are appended, and some retagged in ways that change nothing for the follower."""
         is_over = threading.Event()
 
         def write(store: EventStore) -> None:
             rng = random.Random(self.rng.random())
             while not is_over.wait(rng.random() * 0.004):
-                tag = "wanted" if rng.random() < 0.6 else "other"
-                event = Entered(key=KeyId(rng.choice(KEYS)), amount=rng.randrange(100))
+                tag, keys = ("wanted", KEYS) if rng.random() < 0.6 else ("other", RETAGGED)
+                event = Entered(key=KeyId(rng.choice(keys)), amount=rng.randrange(100))
                 store.append([event.with_tags(tag) for _ in range(rng.choice([1, 1, 5, 40]))])
                 if rng.random() < 0.05:
                     store.retag(Query.tag("other"), add=[f"mark:{rng.randrange(9)}"])
                 if rng.random() < 0.02:
-                    old = store.read(Query.types(Entered), after=rng.randrange(store.head()), limit=1)
-                    store.retag([event.position for event in old], replace={"key": [rng.choice(KEYS)]})
+                    moved = Query.tag(f"key:{rng.choice(RETAGGED)}")
+                    old = store.read(moved, after=rng.randrange(store.head()), limit=1)
+                    store.retag([event.position for event in old], replace={"key": [rng.choice(RETAGGED)]})
 
         with self.place.connect() as store:
             store.append(Entered(key=KeyId(KEYS[0]), amount=1))
             writer = threading.Thread(target=write, args=(store,))
             writer.start()
             try:
-                yield
+                yield store
             finally:
                 is_over.set()
                 writer.join()
@@ -139,7 +156,8 @@ class Victim:
         """What must hold after any number of kills; returns how many events were applied."""
         with self.place.connect() as store:
             applied = judge_ledger(self.place, store)
-            judge_accounts(self.place, store)
+            for name in (LIVE, REBUILT):
+                judge_accounts(accounts(self.place, name), store)
         assert check_log(self.place.url, **self.place.options).problems == []
         return applied
 
