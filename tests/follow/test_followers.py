@@ -409,6 +409,25 @@ def test_a_handler_may_read_while_others_append(store: EventStore) -> None:
     assert store.head() == 4
 
 
+def test_a_store_can_be_opened_and_read_while_a_handler_is_at_work(kept: Place) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(events: Any, tx: Any) -> None:
+        begun.set()
+        assert go_on.wait(20)
+
+    with kept.connect() as store:
+        store.append(some("a"))
+        with running(store.follower("f"), slow):
+            assert begun.wait(20)
+            try:
+                with kept.connect(create=False) as other:
+                    assert [event.position for event in other.read()] == [1]
+                    assert other.followers()[0].state == "running"
+            finally:
+                go_on.set()
+
+
 def test_outside_the_transaction_a_handler_may_append(store: EventStore) -> None:
     store.append(some("a", count=2))
 

@@ -38,7 +38,7 @@ from .connection import (
 )
 from .names import Names
 from .recent import Recent
-from .schema import check_version, prepare, refuse_foreign, version, version_of
+from .schema import check_version, found_version, prepare, version, version_of
 from .search import Search
 from .statements import sql
 from .transaction import Pens, SqliteTransaction, followers_of, letters_of
@@ -93,7 +93,10 @@ class SqliteEngine:
             connection = Connection(self._path, cache_kib=WRITER_CACHE_KIB, writable=False)
             check_version(version_of(connection, self._path), self._path)
             return connection
-        refuse_foreign(self._path)
+        found = found_version(self._path)
+        if found:  # it is made already: no need to wait for whoever writes just now
+            check_version(found, self._path)
+            return Connection(self._path, cache_kib=WRITER_CACHE_KIB)
         with self._file_lock:
             create_file(self._path)
             connection = Connection(self._path, cache_kib=WRITER_CACHE_KIB)

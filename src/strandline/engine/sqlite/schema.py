@@ -40,14 +40,15 @@ def version_of(connection: Connection, path: str) -> int:
     return 0
 
 
-def refuse_foreign(path: str) -> None:
-    """Look before anything is made beside the file; an empty one may become a store."""
-    if os.path.exists(path) and os.path.getsize(path):
-        connection = Connection(path, cache_kib=READER_CACHE_KIB)
-        try:
-            version_of(connection, path)
-        finally:
-            connection.close()
+def found_version(path: str) -> int:
+    """The schema version of the file, 0 if it is missing or empty. Looks before anything is made beside the file."""
+    if not os.path.exists(path) or not os.path.getsize(path):
+        return 0
+    connection = Connection(path, cache_kib=READER_CACHE_KIB)
+    try:
+        return version_of(connection, path)
+    finally:
+        connection.close()
 
 
 def check_version(found: int, path: str) -> None:
@@ -109,7 +110,7 @@ def migrate(path: str, *, dry_run: bool) -> tuple[int, list[str]]:
     check_file(path, create=False)
     lock = FileLock(os.path.abspath(path))
     with translated(path):
-        refuse_foreign(path)
+        found_version(path)
     with translated(path), lock:
         connection = Connection(path, cache_kib=WRITER_CACHE_KIB)
         try:
