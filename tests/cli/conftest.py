@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import school_models
 
 import strandline
 from places import Place, new_log
@@ -170,7 +171,9 @@ def school(tmp_path: Path) -> str:
     return "school.db"
 
 
-APPLICATION = """
+APPLICATION = (
+    Path(school_models.__file__).read_text()
+    + """
 from strandline import Query
 from strandline.follow import Worker
 
@@ -181,6 +184,7 @@ def keep(events, tx):
 def app(store):
     return [Worker(store.follower("balances", Query.types("CourseDefined")), keep)]
 """
+)
 
 
 @pytest.fixture
@@ -194,6 +198,14 @@ def application(tmp_path: Path, school: str) -> str:
     with strandline.connect(school) as store:
         store.follower("balances", Query.types("CourseDefined")).catch_up(fail, attempts=1)
     return "school:app"
+
+
+@pytest.fixture
+def model(school: str) -> str:
+    """The table of a read model of that store."""
+    with strandline.connect(school) as store:
+        school_models.courses.catch_up(store)
+    return school_models.courses.table
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import school_models
 
 import strandline
 from strandline import Query, QueryItem
@@ -50,6 +51,15 @@ def test_a_query_with_a_function_stays_unknown(cli, school):
         assert store.follower("odd", query).catch_up(lambda events, tx: None) == 5
 
 
+def test_the_follower_of_a_read_model_stays_that_of_its_projection(cli, school, model):
+    shown = ran(cli("followers", "show", school, f"model:{model}"))[0]
+    assert shown["query"] == {"items": [{"types": ["$retagged", "CourseDefined", "StudentSubscribed"]}]}
+    assert ran(cli("followers", "reset", school, f"model:{model}", "--position", 2))[0]["lag"] == 3
+    with strandline.connect(school) as store:
+        assert school_models.courses.catch_up(store) == 5
+        assert len(school_models.courses.get("c1").students) == 3
+
+
 def test_dead_letters_are_shown_and_discarded(cli, school):
     first, second = ran(cli("followers", "dead-letters", school, "balances"))
     assert (first["position"], second["position"], first["attempts"]) == (1, 2, 1)
@@ -84,7 +94,7 @@ def test_a_replay_needs_the_application(cli, process, school, tmp_path):
     for name, message in {
         "odd": "names no application",
         "missing:app": "there is no module 'missing' here",
-        "odd:missing": "has no function 'missing'",
+        "odd:missing": "has no 'missing'",
         "odd:wrong": "which is no worker",
         "odd:twice": "two of one name",
         "odd:other": "has no worker 'balances'",

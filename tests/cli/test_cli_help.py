@@ -38,6 +38,9 @@ EXPECTED = {
     "followers dead-letters",
     "followers discard",
     "followers replay",
+    "models list",
+    "models show",
+    "models rebuild",
 }
 WITHOUT_LOG = {"demo"}
 
@@ -66,7 +69,7 @@ def test_the_commands_are_all_there():
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_the_example_at_the_end_of_each_help_runs(cli, name, school, application):
+def test_the_example_at_the_end_of_each_help_runs(cli, name, school, application, model):
     done = cli(*name.split(), "--help")
     assert (done.code, done.err) == (0, "")
     example = example_in(done.out)

@@ -11,7 +11,20 @@ import typer
 import strandline
 from strandline import StrandlineError
 
-from . import append, backup, check, followers, head, migrate, read, run_application, schema, stats, tail
+from . import (
+    append,
+    backup,
+    check,
+    followers,
+    head,
+    migrate,
+    models,
+    read,
+    run_application,
+    schema,
+    stats,
+    tail,
+)
 from .demo import command as demo
 from .doctor import command as doctor
 from .examples import Command, Commands
@@ -41,7 +54,8 @@ for module in (
     run_application,
 ):
     app.command(module.NAME, cls=Command, epilog=module.EXAMPLE)(module.run)
-app.add_typer(followers.app, name=followers.NAME)
+for group in (followers, models):
+    app.add_typer(group.app, name=group.NAME)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so

@@ -14,6 +14,7 @@ from strandline import EventStore, InvalidInput, NotFound, Query, QueryItem
 from strandline.engine.following import DeadLetter
 from strandline.engine.open import DEFAULT_LOG
 from strandline.follow import Follower
+from strandline.follow.options import query_and_version
 
 from .application import worker_named, workers_of
 from .examples import Command, Commands
@@ -198,8 +199,8 @@ def _opened(url: str | None, name: str | None, log: str) -> Iterator[tuple[Event
         rows = store.engine.followers(name)
         if not rows:
             raise NotFound(f"this log has no follower {name!r}", hint="see: strandline followers list URL")
-        query = Query.from_json(rows[0].query) if rows[0].query else _UNKNOWN_QUERY
-        yield store, store.follower(name, query)
+        query, version = query_and_version(rows[0].query)
+        yield store, Follower(store, name, query or _UNKNOWN_QUERY, version=version)
 
 
 def _tell(follower: Follower, *, as_json: bool) -> None:

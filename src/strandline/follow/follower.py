@@ -18,7 +18,7 @@ from ..event import to_microseconds
 from ..names import check_own_name
 from ..query import Query
 from . import letters
-from .lease import Leases
+from .lease import LEASE_SECONDS, Leases
 from .options import Handler, Kept, OnFailure, Options, check_lease, is_async
 from .run import Run
 from .status import FollowerStatus, status_of
@@ -49,7 +49,14 @@ class Follower:
     """
 
     def __init__(
-        self, store: Followed, name: str, query: Query, *, after: int, lease: float, version: str = ""
+        self,
+        store: Followed,
+        name: str,
+        query: Query,
+        *,
+        after: int = 0,
+        lease: float = LEASE_SECONDS,
+        version: str = "",
     ) -> None:
         self.name = check_own_name(name, "follower", InvalidInput)
         self.query = query

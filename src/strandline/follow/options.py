@@ -109,6 +109,12 @@ class Options(msgspec.Struct, frozen=True):
             )
 
 
+def query_and_version(text: str) -> tuple[Query | None, str]:
+    """A kept text read again; there is no query if it had a callable."""
+    query, _, version = text.partition("\n")
+    return (Query.from_json(query) if query else None), version
+
+
 def check_lease(seconds: float) -> float:
     """Return `seconds` if a lease may last that long."""
     if not isinstance(seconds, (int, float)) or not 0.01 <= seconds <= 86_400:
