@@ -14,7 +14,8 @@ has its own boundary, which is just what its rule speaks of:
 No event carries a balance: two deposits that do not know of each other could not both be right about it.
 
 The scenario is the wallet of Crablet, a library for DCB in Java. wallet_history.py folds the same events for
-people to read, wallet_by_hand.py withdraws without a command.
+people to read, wallet_live.py has tables, a webhook and a bonus that follow them, wallet_by_hand.py withdraws
+without a command.
 """
 
 from __future__ import annotations

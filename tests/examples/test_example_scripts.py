@@ -15,7 +15,7 @@ SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 
 
 def test_there_are_examples() -> None:
-    assert len(SCRIPTS) >= 9
+    assert len(SCRIPTS) >= 10
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
