@@ -125,7 +125,7 @@ class EventStore:
         self.decisions = DecisionCache(decision_cache)
         self.watch = HeadWatch(engine)
         self.sequencer = Sequencer(engine, self.watch.look)
-        self.leases = Leases(engine)
+        self.leases = Leases(engine, self.watch.wake_all)
         self._closed_because = ""
         self._closing = threading.Lock()
         _open_stores.add(self)

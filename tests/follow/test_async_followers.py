@@ -186,6 +186,21 @@ def test_cancelled_it_undoes_what_it_has_begun_and_lets_others_run(kept: Place) 
     asyncio.run(main())
 
 
+def test_a_reset_reaches_who_waits_for_more(place: Place) -> None:
+    async def main() -> None:
+        async with place.connect_async() as store:
+            seen, follower = Seen(), store.follower("f")
+            await store.append(some("a", count=2))
+            run = asyncio.create_task(follower.run(seen))
+            await until(lambda: seen.positions == [1, 2])
+            await store.follower("f").reset(1)
+            await until(lambda: seen.positions == [1, 2, 2])
+            follower.stop()
+            assert await run == 2
+
+    asyncio.run(main())
+
+
 def test_closing_the_store_ends_the_run(place: Place) -> None:
     async def main() -> None:
         store = await place.connect_async()

@@ -282,6 +282,29 @@ def test_a_reset_reaches_whoever_runs_it(store: EventStore) -> None:
     assert seen.positions == [1, 2, 1, 2, 3]
 
 
+def test_a_reset_of_another_process_reaches_who_waits_for_more(kept: Place) -> None:
+    seen = Seen()
+    with kept.connect() as store, kept.connect() as other:
+        store.append(some("a", count=2))
+        with running(store.follower("f"), seen):
+            until(lambda: seen.positions == [1, 2])
+            other.follower("f").reset(1)
+            until(lambda: seen.positions == [1, 2, 2])
+            other.follower("f").forget()
+            until(lambda: seen.positions == [1, 2, 2, 1, 2])
+
+
+def test_a_pause_of_another_process_reaches_who_waits_for_more(kept: Place) -> None:
+    with kept.connect() as store, kept.connect() as other:
+        follower = store.follower("f")
+        with running(follower, Seen()):
+            until(lambda: follower.status().state == "running")
+            other.follower("f").pause()
+            until(lambda: follower._run is not None and follower._run.is_waiting)
+            other.follower("f").resume()
+            until(lambda: follower.status().state == "running")
+
+
 @pytest.mark.parametrize("position", [0, 1, 4])
 def test_a_reset_between_a_read_and_its_transaction_is_noticed(kept: Place, position: int) -> None:
     with kept.connect() as store:

@@ -11,7 +11,8 @@ from typing import Any, Protocol, TypeVar
 
 from ..domain.drive import drive_async
 from ..engine.following import DeadLetter, Transaction, handling, transaction_is_over
-from .follower import Followed, Follower, call_here
+from .blocking import Followed, call_here
+from .follower import Follower
 from .options import Handler, OnFailure, Options, is_async
 from .status import FollowerStatus
 from .steps import INTERRUPTS, Begin, End, Handle, Look, Step, Wait, Within
@@ -98,7 +99,9 @@ class AsyncSteps:
             case End():
                 return await self._end()
             case Wait():
-                return await self._store.store.watch.wait_async(step.after, self._is_over, step.seconds)
+                return await self._store.store.watch.wait_async(
+                    step.after, step.ends_with(self._is_over), step.seconds
+                )
 
     @property
     def _open_desk(self) -> Desk:

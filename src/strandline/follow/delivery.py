@@ -15,7 +15,7 @@ from ..engine import Engine, Page, Span
 from ..engine.following import DeadLetter, FollowerRow, Transaction
 from ..errors import FollowerFailed, InvalidInput, Unavailable
 from ..event import SequencedEvent
-from .lease import Lease
+from .lease import Lease, LeaseLost
 from .options import Handler, Kept, Options, described, plain
 from .retags import disturbing_retag
 from .steps import Handle, Look, Steps, Wait, Within, at_once, transaction
@@ -52,6 +52,8 @@ class Delivery:
         """Deliver until it is stopped, or has reached what it is to reach."""
         read = self._engine.read_page
         while not self._is_over() and not self._options.is_reached(self.position):
+            if self.lease.is_lost:
+                raise LeaseLost
             page: Page = yield Look(lambda: read(self._query, Span(self.position), self._options.batch))
             if page.head < self.position:
                 raise restored(self._kept.name, self.position, page.head)
@@ -68,7 +70,7 @@ class Delivery:
             self.position, self._judged = end, page.head
             if page.rest is None and not self._options.is_reached(end):
                 self.has_progressed = True
-                yield Wait(end)
+                yield Wait(end, until=lambda: self.lease.is_lost)
 
     def _check_lease(self) -> None:
         self.lease.checked(next(iter(self._engine.followers(self._kept.name)), None))

@@ -4,42 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from ..append import check_position
 from ..domain.drive import drive
-from ..engine import Engine
-from ..engine.following import DeadLetter, FollowerRow, Transaction, handling, refuse_inside_handler
-from ..engine.watch import HeadWatch
+from ..engine.following import DeadLetter, FollowerRow, Transaction, refuse_inside_handler
 from ..errors import InvalidInput
 from ..event import to_microseconds
 from ..names import check_own_name
 from ..query import Query
 from . import letters
-from .lease import LEASE_SECONDS, Leases
+from .blocking import BlockingSteps, Followed
+from .lease import LEASE_SECONDS
 from .options import Handler, Kept, OnFailure, Options, check_lease, is_async
 from .run import Run
 from .status import FollowerStatus, status_of
-from .steps import INTERRUPTS, Begin, End, Handle, Look, Step, Steps, Wait, Within, at_once
-
-
-class Followed(Protocol):
-    """What a follower needs of a store."""
-
-    engine: Engine
-    watch: HeadWatch
-    leases: Leases
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the store was closed."""
-        ...
-
-    def check_usable(self) -> None:
-        """Raise if the store cannot be used."""
-        ...
+from .steps import INTERRUPTS, Steps, at_once
 
 
 class Follower:
@@ -65,6 +47,7 @@ class Follower:
         self._run: Run | None = None
         self._options: Options | None = None
         self._is_stopped = False
+        self.steps = BlockingSteps(store, self.is_over)
 
     def run(
         self,
@@ -91,7 +74,7 @@ class Follower:
         options = Options(handle, batch, until, attempts, backoff, on_failure, on_retag, in_transaction)
         if is_async(handle):
             raise InvalidInput("the handler is async, this store is not", hint="use connect_async")
-        return drive(self.begin_run(options), self.perform, errors=INTERRUPTS)
+        return drive(self.begin_run(options), self.steps.take, errors=INTERRUPTS)
 
     def catch_up(self, handle: Handler, batch: int = 500, **options: Any) -> int:
         """Like `run`, until the present head is reached."""
@@ -166,7 +149,7 @@ class Follower:
         """Call the handler for a dead letter, and remove it if that succeeds; what is not given is as in the last run."""
         drive(
             self.begin_replay(position, handle, in_transaction=in_transaction),
-            self.perform,
+            self.steps.take,
             errors=INTERRUPTS,
         )
 
@@ -220,23 +203,6 @@ class Follower:
         """Whether a run should end."""
         return self._is_stopped or self._store.is_closed
 
-    def perform(self, step: Step) -> Any:
-        """Take a step."""
-        match step:
-            case Look() | Within():
-                return step.call()
-            case Begin():
-                step.tx.begin()
-                return None
-            case End():
-                step.tx.end()
-                return None
-            case Handle():
-                return call_here(step, step.tx)
-            case Wait():
-                self._store.watch.wait(step.after, self.is_over, step.seconds)
-                return None
-
     def _look(self) -> FollowerRow | None:
         return next(iter(self._store.engine.followers(self.name)), None)
 
@@ -248,12 +214,4 @@ class Follower:
     def _write(self, work: Callable[[Transaction], None]) -> None:
         self._store.check_usable()
         refuse_inside_handler()
-        drive(at_once(self._store.engine, work), self.perform, errors=INTERRUPTS)
-
-
-def call_here(step: Handle, tx: Any) -> Any:
-    """Call a function of the user's that is not async."""
-    if step.tx is None:
-        return step.handle(step.subject, None)
-    with handling():
-        return step.handle(step.subject, tx)
+        drive(at_once(self._store.engine, work), self.steps.take, errors=INTERRUPTS)

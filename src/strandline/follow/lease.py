@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from uuid import uuid4
 
 import msgspec
@@ -32,6 +34,7 @@ class Lease:
         self.name = row.name
         self.seconds = row.lease / 1e6
         self.use = self._told = use_of(row)
+        self.is_lost = False
         self._told_at = self._renewed_at = time.monotonic()
 
     def held(self, tx: Transaction) -> FollowerRow:
@@ -53,6 +56,7 @@ class Lease:
     def was_saved(self, row: FollowerRow) -> None:
         """The row is committed, after `renewed`."""
         self.use = self._told = use_of(row)
+        self.is_lost = False
         self._told_at = time.monotonic()
         if self._told_at - self._renewed_at >= self.seconds / RENEWALS:
             self._renewed_at = self._told_at
@@ -60,6 +64,11 @@ class Lease:
     def looked_up_to(self, position: int, judged: int) -> None:
         """Nothing up to there matches. The next renewal says so."""
         self.use = msgspec.structs.replace(self.use, position=position, judged=judged)
+
+    def look_at(self, row: FollowerRow | None, use: LeaseUse) -> None:
+        """Notice that it is over, although nothing comes to be delivered. `use` was told before the row was read."""
+        is_over = row is None or row.is_paused or row.epoch > use.epoch
+        self.is_lost = self.is_lost or (is_over and self.use.epoch == use.epoch)
 
     def wants_renewal(self) -> bool:
         """Whether it is time to renew it, or to say how far it has looked."""
@@ -73,16 +82,20 @@ class Lease:
         self._told_at = self._renewed_at = time.monotonic()
 
 
+Held = tuple[Lease, LeaseUse]
+
+
 def use_of(row: FollowerRow) -> LeaseUse:
     """What a row says itself."""
     return LeaseUse(row.name, row.epoch, row.position, row.judged)
 
 
 class Leases:
-    """The leases that a store holds. One thread renews them all, in one transaction."""
+    """The leases that a store holds. One thread renews them all, in one transaction, and notices what is over."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, wake: Callable[[], None]) -> None:
         self._engine = engine
+        self._wake = wake
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
         self._held: set[Lease] = set()
         self._running = 0
@@ -127,29 +140,40 @@ class Leases:
             self._renewer.join()
 
     def _keep_renewing(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._held or self._is_closed)
-                if self._is_closed:
-                    return
-                shortest = min((lease.seconds for lease in self._held), default=LEASE_SECONDS)
-                self._changed.wait_for(
-                    lambda: self._is_closed, min(CHECKPOINT_SECONDS, shortest / RENEWALS) / 2
-                )
-                due = [(lease, lease.use) for lease in self._held if lease.wants_renewal()]
-            if due and not self._is_closed:
-                self._renew(due)
+        while (held := self._held_after_a_while()) is not None:
+            with contextlib.suppress(
+                StrandlineError
+            ):  # the next time may do; if none does, somebody takes over
+                self._renew([(lease, use) for lease, use in held if lease.wants_renewal()])
+                self._look(held)
 
-    def _renew(self, due: list[tuple[Lease, LeaseUse]]) -> None:
+    def _held_after_a_while(self) -> list[Held] | None:
+        """What is held when it is time to look again; None when the store is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._held or self._is_closed)
+            shortest = min((lease.seconds for lease in self._held), default=LEASE_SECONDS)
+            seconds = min(CHECKPOINT_SECONDS, shortest / RENEWALS) / 2
+            is_closed = self._changed.wait_for(lambda: self._is_closed, seconds)
+            return None if is_closed else [(lease, lease.use) for lease in self._held]
+
+    def _renew(self, due: list[Held]) -> None:
+        if not due:
+            return
         tx = self._engine.transaction()
         try:
             tx.begin()
             renewed = tx.use_leases([use for _, use in due])
             tx.commit()
-        except StrandlineError:
-            return  # the next one may do; if none does, somebody else takes over
         finally:
             tx.end()
         for lease, use in due:
             if lease.name in renewed:
                 lease.was_renewed(use)
+
+    def _look(self, held: list[Held]) -> None:
+        """A follower that waits is to know that it was paused, reset or taken."""
+        rows = {row.name: row for row in self._engine.followers()}
+        for lease, use in held:
+            lease.look_at(rows.get(lease.name), use)
+        if any(lease.is_lost for lease, _ in held):
+            self._wake()

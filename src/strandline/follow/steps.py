@@ -51,10 +51,16 @@ class End(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Wait until the head is beyond a position, the follower is stopped, or time is up."""
+    """Wait until the head is beyond a position, the follower is stopped, time is up, or `until` says so."""
 
     after: int
     seconds: float | None = None
+    until: Callable[[], bool] | None = None
+
+    def ends_with(self, is_over: Callable[[], bool]) -> Callable[[], bool]:
+        """What ends the wait besides the head and time."""
+        until = self.until
+        return is_over if until is None else lambda: is_over() or until()
 
 
 Step = Look | Begin | Within | Handle | End | Wait

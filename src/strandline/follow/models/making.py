@@ -18,7 +18,8 @@ from ...errors import FollowerFailed, InvalidInput
 from ...event import SequencedEvent
 from ...names import RETAGGED
 from ...query import Query
-from ..follower import Followed, Follower
+from ..blocking import Followed
+from ..follower import Follower
 from ..options import Options
 from ..steps import Look, Steps, at_once
 from .folding import Folding

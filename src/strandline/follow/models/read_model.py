@@ -13,7 +13,7 @@ from ...domain.shape import shape_of
 from ...errors import InvalidInput
 from ...tag_id import IdValue
 from ..asynchronous import AsyncFollowed, AsyncSteps
-from ..follower import Followed
+from ..blocking import Followed
 from ..lease import LEASE_SECONDS
 from ..status import FollowerStatus
 from ..steps import INTERRUPTS, Steps
@@ -204,7 +204,7 @@ class ReadModel(Generic[P]):
         if _is_async(chosen):
             take = AsyncSteps(cast("AsyncFollowed", chosen), made.follower.is_over).take
             return drive_async(steps, take, errors=INTERRUPTS)
-        return drive(steps, made.follower.perform, errors=INTERRUPTS)
+        return drive(steps, made.follower.steps.take, errors=INTERRUPTS)
 
 
 def _is_async(store: Store) -> bool:
