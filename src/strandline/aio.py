@@ -39,7 +39,7 @@ from .follow import AsyncFollower, AsyncWorker, FollowerStatus
 from .follow.asynchronous import TRANSACTIONS_AT_ONCE
 from .follow.automation import Automation, Decision, Ignored, awaiting
 from .follow.lease import LEASE_SECONDS
-from .follow.outbox import Publisher, batch_of, follower_name, handler_of
+from .follow.outbox import Publisher, follower_name, handler_of, options_of
 from .follow.worker import RunOptions
 from .query import Query
 from .reading import NEXT_PAGES, check_limit, check_query, check_span, first_size, next_page
@@ -230,9 +230,8 @@ class AsyncEventStore:
     ) -> AsyncWorker:
         """See `EventStore.outbox`; `publish` may be async."""
         handle = handler_of(publish)
-        options.setdefault("batch", batch_of(publish))
         follower = self.follower(follower_name(topic, publisher), query, after, lease=lease)
-        return AsyncWorker(follower, handle, in_transaction=False, **options)
+        return AsyncWorker(follower, handle, in_transaction=False, **options_of(publish, options))
 
     async def followers(self) -> list[FollowerStatus]:
         """See `EventStore.followers`."""

@@ -51,7 +51,7 @@ from .event import to_microseconds
 from .follow import Follower, FollowerStatus, Worker
 from .follow.automation import Automation, Decision, Ignored, blocking
 from .follow.lease import LEASE_SECONDS, Leases
-from .follow.outbox import Publisher, batch_of, follower_name, handler_of
+from .follow.outbox import Publisher, follower_name, handler_of, options_of
 from .follow.status import status_of
 from .follow.worker import RunOptions
 from .query import Query
@@ -334,9 +334,8 @@ class EventStore:
         `publish(events)` gets them in order, at least once; or `NdjsonFile(path)`, `Webhook(url, secret=…)`.
         """
         handle = handler_of(publish)
-        options.setdefault("batch", batch_of(publish))
         follower = self.follower(follower_name(topic, publisher), query, after, lease=lease)
-        return Worker(follower, handle, in_transaction=False, **options)
+        return Worker(follower, handle, in_transaction=False, **options_of(publish, options))
 
     def followers(self) -> list[FollowerStatus]:
         """How every follower of this log is."""

@@ -15,6 +15,7 @@ from follow.following import some
 from follow.receiver import Receiver, receiving
 from places import Place
 from strandline import Event, EventStore, InvalidInput, Query, from_cloudevent
+from strandline.errors import FollowerFailed
 from strandline.follow import Webhook, verify_signature
 
 SECRET = "do not tell"
@@ -83,6 +84,31 @@ def test_what_may_pass_is_tried_again_in_order_with_the_same_id(
     assert len({event["id"] for event in receiver.events}) == 3
     assert {path for path, _, _ in receiver.requests} == {"/hook?token=hidden"}  # no redirect is followed
     assert worker.dead_letters() == []
+
+
+def test_it_is_patient_unless_told_otherwise(store: EventStore, receiver: Receiver) -> None:
+    store.append(some("a", count=2))
+    receiver.answers = [503] * 11
+    store.outbox("topic", None, "partner", hook(receiver), backoff=0).catch_up()
+    assert receiver.positions == [1] * 12 + [2]
+    store.append(some("a"))
+    receiver.answers = [503] * 3
+    worker = store.outbox("topic", None, "partner", hook(receiver), backoff=0, attempts=3)
+    worker.catch_up()
+    assert [letter.attempts for letter in worker.dead_letters()] == [3]
+
+
+def test_with_stop_nothing_is_passed_over_whatever_the_receiver_says(
+    store: EventStore, receiver: Receiver
+) -> None:
+    store.append(some("a", count=3))
+    receiver.answers = [200, 422, 503, 503]
+    worker = store.outbox("topic", None, "partner", hook(receiver), backoff=0, attempts=2, on_failure="stop")
+    for _ in range(2):
+        with pytest.raises(FollowerFailed, match="at event 2"):
+            worker.catch_up()
+    worker.catch_up()
+    assert receiver.positions == [1, 2, 2, 2, 2, 3]
 
 
 def test_what_is_refused_is_a_dead_letter_at_once_and_can_be_replayed(

@@ -9,11 +9,10 @@ from ..errors import InvalidInput
 from ..event import SequencedEvent
 from ..names import check_own_name
 from .options import Handler, is_async
+from .worker import RunOptions
 
 Publisher = Callable[[Sequence[SequencedEvent]], Awaitable[None] | None]
 """Called with events in the order of the log; what it raises means that they were not all published."""
-
-BATCH = 500
 
 
 def follower_name(topic: str, publisher: str) -> str:
@@ -27,10 +26,14 @@ def follower_name(topic: str, publisher: str) -> str:
     return f"outbox:{topic}:{publisher}"
 
 
-def batch_of(publish: Publisher) -> int:
-    """How many events it is given at once, if it does not matter to the caller."""
-    batch: int = getattr(publish, "batch", BATCH)
-    return batch
+def options_of(publish: Publisher, given: RunOptions) -> RunOptions:
+    """How it is run: what is given, and what the publisher itself says of batches and attempts."""
+    own = RunOptions()
+    if hasattr(publish, "batch"):
+        own["batch"] = publish.batch
+    if hasattr(publish, "attempts"):
+        own["attempts"] = publish.attempts
+    return own | given
 
 
 def handler_of(publish: Publisher) -> Handler:

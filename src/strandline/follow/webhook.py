@@ -33,6 +33,7 @@ class Webhook:
     """
 
     batch = 1  # so that what was taken is not sent again because of the next one
+    attempts = 12  # almost two minutes: longer than it takes to start a receiver anew
 
     def __init__(
         self,
