@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from strandline import Event, EventStore, SequencedEvent
@@ -41,25 +41,30 @@ def until(holds: Callable[[], object], what: str = "that") -> None:
 
 
 @contextmanager
-def running(follower: Follower, handle: Any, **options: Any) -> Iterator[list[Any]]:
-    """The follower runs in a thread; what came of it is in the list at the end."""
+def in_thread(run: Callable[[], Any], stop: Callable[[], None]) -> Iterator[list[Any]]:
+    """Something runs in a thread until it is stopped; what came of it is in the list at the end."""
     outcome: list[Any] = []
 
-    def run() -> None:
+    def work() -> None:
         try:
-            outcome.append(follower.run(handle, **options))
+            outcome.append(run())
         except BaseException as error:
             outcome.append(error)
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=work)
     thread.start()
     try:
         yield outcome
     finally:
         if not outcome:
-            follower.stop()
+            stop()
         thread.join(PATIENCE_SECONDS)
-        assert not thread.is_alive(), "the follower does not stop"
+        assert not thread.is_alive(), "it does not stop"
+
+
+def running(follower: Follower, handle: Any, **options: Any) -> AbstractContextManager[list[Any]]:
+    """The follower runs in a thread."""
+    return in_thread(lambda: follower.run(handle, **options), follower.stop)
 
 
 class Tally:

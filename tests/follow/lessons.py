@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from typing import Any
 from uuid import UUID
 
+from following import in_thread
 from places import Place
-from strandline import DomainEvent, Projection, SequencedEvent, TagId, on
+from strandline import DomainEvent, EventStore, Projection, SequencedEvent, TagId, on
+from strandline.follow import ReadModel
 
 
 class CourseId(TagId):
@@ -124,3 +127,25 @@ def join(student: str, *courses: str) -> Joined:
 def table_in(place: Place, name: str = "courses") -> str:
     """A name that no other log of the database uses."""
     return f"{place.log}_{name}" if place.is_in_database else name
+
+
+def running(model: ReadModel[Any], store: EventStore) -> AbstractContextManager[list[Any]]:
+    """The model runs in a thread."""
+    model.use(store)
+    return in_thread(lambda: model.run(store), model.stop)
+
+
+def other_version(**options: Any) -> type[Projection]:
+    """A projection that has the name of Course, and another shape."""
+
+    class Course(Projection, **options):
+        course: CourseId
+        capacity: int = 0
+        waiting: int = 0
+
+        @on
+        def defined(self, event: Defined) -> None:
+            self.capacity = event.capacity
+            self.waiting = -1
+
+    return Course

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -14,40 +11,27 @@ from uuid import UUID
 
 import lessons
 import pytest
-from lessons import Course, CourseId, Everything, Filled, Newest, Seat, define, join, table_in
+from lessons import (
+    Course,
+    CourseId,
+    Everything,
+    Filled,
+    Newest,
+    Seat,
+    define,
+    join,
+    other_version,
+    running,
+    table_in,
+)
 
-from following import until
+from newest import kept
 from places import Place
 from strandline import Event, EventStore, Projection, on
 from strandline.errors import FollowerFailed, InvalidEvent, InvalidInput, NotFound, Unavailable
 from strandline.follow import ReadModel
-from strandline.follow.models.making import prepare_shadow
 
-
-@pytest.fixture(params=["sqlite", "postgres18"])
-def place(request: pytest.FixtureRequest, new_place: Callable[[str], Place]) -> Place:
-    return new_place(request.param)
-
-
-@contextmanager
-def running(model: ReadModel[Any], store: EventStore) -> Iterator[list[Any]]:
-    outcome: list[Any] = []
-
-    def run() -> None:
-        try:
-            outcome.append(model.run(store))
-        except BaseException as error:
-            outcome.append(error)
-
-    model.use(store)
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield outcome
-    finally:
-        if not outcome:
-            model.stop()
-        thread.join()
+place = kept  # a store in memory has no tables
 
 
 def test_the_table_is_the_fold(place: Place, store: EventStore) -> None:
@@ -236,120 +220,6 @@ def test_the_same_for_asyncio(place: Place) -> None:
             assert (await model.status(store=store)).lag == 0
 
     asyncio.run(main())
-
-
-def other_version(**options: Any) -> type[Projection]:
-    """A projection that has the name of Course, and another shape."""
-
-    class Course(Projection, **options):
-        course: CourseId
-        capacity: int = 0
-        waiting: int = 0
-
-        @on
-        def defined(self, event: lessons.Defined) -> None:
-            self.capacity = event.capacity
-            self.waiting = -1
-
-    return Course
-
-
-def test_a_new_shape_asks_for_a_rebuild(place: Place, store: EventStore) -> None:
-    old = ReadModel(Course, table=table_in(place))
-    store.append([define("c1"), join("s1", "c1")])
-    old.catch_up(store)
-    with running(old, store) as outcome:
-        new = ReadModel(other_version(), table=old.table)
-        new.use(store)
-        for call in (lambda: new.catch_up(store), lambda: new.get("c1"), lambda: new.wait_for(1), new.find):
-            with pytest.raises(FollowerFailed, match="another version") as raised:
-                call()
-            assert "rebuild" in raised.value.hint
-        assert old.get("c1") == store.project(Course, "c1")
-        assert new.rebuild(store)
-        assert new.get("c1") == store.project(new.projection, "c1")
-        store.append(define("c1", 9))
-        until(lambda: outcome, "the old version has ended")
-    assert isinstance(outcome[0], FollowerFailed)
-    assert new.catch_up(store) == 3
-    assert new.find("waiting < 0") == [store.project(new.projection, "c1")]
-    with pytest.raises(FollowerFailed, match="another version"):
-        ReadModel(other_version(version=2), table=old.table).catch_up(store)
-
-
-def test_a_rebuild_under_constant_writes_ends_equal_to_the_fold(place: Place, store: EventStore) -> None:
-    model = ReadModel(Course, table=table_in(place))
-    store.append([join(f"s{number}", f"c{number % 7}") for number in range(300)])
-    is_over = threading.Event()
-
-    def write() -> None:
-        number = 0
-        while not is_over.wait(0.001):
-            number += 1
-            store.append([join(f"w{number}", f"c{number % 9}"), define(f"c{number % 9}", number)])
-            if number % 20 == 0:
-                store.retag(number, replace={"course": [f"c{number % 5}"]})
-
-    writer = threading.Thread(target=write)
-    with running(model, store) as outcome:
-        model.wait_for(1)
-        writer.start()
-        try:
-            for _ in range(3):
-                assert model.rebuild(store, batch=50)
-                assert model.find()
-        finally:
-            is_over.set()
-            writer.join()
-        model.wait_for(store.head())
-        assert not outcome
-    keys = [f"c{number}" for number in range(9)]
-    assert model.find(order_by="course") == [store.project(Course, key) for key in keys]
-    assert [row.name for row in store.engine.followers()] == [f"model:{model.table}"]
-
-
-def test_a_rebuild_goes_on_where_it_was(place: Place, store: EventStore) -> None:
-    model = ReadModel(Course, table=table_in(place))
-    store.append([join(f"s{number}", "c1") for number in range(30)])
-    model.catch_up(store)
-    shadow = model._in(store, is_shadow=True)
-    tx = store.engine.transaction()
-    tx.begin()
-    prepare_shadow(model._used, shadow, tx)
-    tx.commit()
-    tx.end()
-    model._take(shadow.run(10, 10), shadow)
-    assert store.engine.followers(shadow.name)[0].position >= 10
-    assert model.get("c1") == store.project(Course, "c1")
-    assert model.rebuild(store)
-    assert model.find() == [store.project(Course, "c1")]
-
-
-def test_two_rebuilds_at_once(place: Place, store: EventStore) -> None:
-    models = [ReadModel(Course, table=table_in(place)) for _ in range(3)]
-    store.append([join(f"s{number}", f"c{number % 3}") for number in range(200)])
-    with ThreadPoolExecutor(3) as threads:
-        outcomes = [threads.submit(model.rebuild, store, 20) for model in models]
-    failed = [outcome.exception() for outcome in outcomes if outcome.exception()]
-    assert len(failed) < 3
-    assert all(isinstance(error, FollowerFailed) for error in failed)
-    expected = [store.project(Course, f"c{number}") for number in range(3)]
-    assert models[0].find(order_by="course") == expected
-    assert models[1].rebuild(store)
-    assert models[1].find(order_by="course") == expected
-
-
-def test_a_rebuild_of_another_version_begins_again(place: Place, store: EventStore) -> None:
-    model = ReadModel(Course, table=table_in(place))
-    store.append(define("c1"))
-    tx = store.engine.transaction()
-    tx.begin()
-    prepare_shadow(model._in(store), model._in(store, is_shadow=True), tx)
-    tx.commit()
-    tx.end()
-    new = ReadModel(other_version(), table=model.table)
-    assert new.rebuild(store)
-    assert new.find() == [store.project(new.projection, "c1")]
 
 
 def test_a_table_of_somebody_else_is_left_alone(place: Place, store: EventStore) -> None:
