@@ -243,7 +243,14 @@ def test_bad_sql_is_told_and_changes_nothing(place: Place, store: EventStore) ->
         model.get("c1")
     store.append(define("c1"))
     model.catch_up(store)
-    for where in ("nonsense !", f"true); delete from {model.table}; select (1=1"):
+    last = f"delete from {model.table}; select * from {model.table} where (1 = 1"
+    for where in (
+        "nonsense !",
+        f"true); {last}",
+        f"true); pragma query_only = off; {last}",
+        f"true); commit; {last}",
+        f"true); set transaction read write; {last}",
+    ):
         with pytest.raises(InvalidInput, match="does not take"):
             model.find(where)
     for order_by in ("course; drop table x", "(select 1)", "unknown", "course sideways", 'course" desc'):

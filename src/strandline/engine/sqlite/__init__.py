@@ -194,13 +194,12 @@ class SqliteEngine:
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         def ask(search: Search) -> list[Any]:
-            search.connection.run("pragma query_only = on")
             try:
-                return search.connection.execute(sql, parameters)
+                return search.connection.ask(sql, parameters)
+            except apsw.ExecTraceAbort as error:
+                raise not_answered("it is more than one statement") from error
             except (apsw.SQLError, apsw.ReadOnlyError, apsw.BindingsError, TypeError) as error:
                 raise not_answered(error) from error
-            finally:
-                search.connection.run("pragma query_only = off")
 
         return self._ask(ask, is_long=True)
 

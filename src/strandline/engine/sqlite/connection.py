@@ -64,6 +64,22 @@ class Connection:
         """The events of rows with all columns, which are an event's fields in order."""
         return list(starmap(SequencedEvent, self._cursor.execute(statement, parameters)))
 
+    def ask(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
+        """The rows of one statement, whatever a user wrote into it; it changes nothing."""
+        begun: list[str] = []
+
+        def is_first(_: object, text: str, __: object) -> bool:
+            begun.append(text)  # a second one could allow a third one to write
+            return len(begun) == 1
+
+        self.run("pragma query_only = on")
+        try:
+            self._cursor.exec_trace = is_first
+            return self.execute(statement, parameters)
+        finally:
+            self._cursor.exec_trace = None
+            self.run("pragma query_only = off")
+
     def run(self, statement: str, parameters: Sequence[Any] = ()) -> None:
         """Run a statement, or several, for its effect."""
         self._cursor.execute(statement, parameters).fetchall()
