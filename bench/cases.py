@@ -142,7 +142,7 @@ def store_cases(settings: Settings) -> list[Case]:
         Case(
             "read-model",
             "follow",
-            "events into a read model of all courses",
+            f"events into a read model of {settings.workload.courses:,} courses",
             "events/s",
             lambda lab, store: Measured.of(keep_tables(lab, store)),
             _in_threads_by_command,
