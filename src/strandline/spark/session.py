@@ -2,62 +2,106 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingDependency
-from .java import find_java_home
+from .class_archive import archive_options
+from .java import Java, find_java
+from .reach import is_local
+from .source import register
+from .wrappers import wrapper
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXTRA = "pip install 'strandline[spark]'"
+LOCAL = "local[*]"
 
 
 def session(master: str | None = None, **conf: Any) -> SparkSession:
     """A Spark session that knows `format("strandline")`; on this machine (`local[*]`) unless `master` says otherwise.
 
     Further settings by their Spark names: `session(**{"spark.sql.shuffle.partitions": 8})`. A session that
-    runs already is used.
+    runs already is used as it is.
     """
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise MissingDependency("PySpark is not installed", hint=EXTRA) from None
-    from .source import register
-
-    active = SparkSession.getActiveSession()
-    if active is None:
-        remote = master is not None and master.startswith("sc://")
-        if not remote:
-            os.environ["JAVA_HOME"] = find_java_home()
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-            os.environ["PYTHONPATH"] = os.pathsep.join(
-                map(os.path.abspath, sys.path)
-            )  # workers import what we can
-        builder = SparkSession.builder.appName("strandline")
-        builder = builder.remote(master) if remote and master else builder.master(master or "local[*]")
-        for name, value in {**({} if remote else _settings(master or "local[*]")), **conf}.items():
-            builder = builder.config(name, str(value).lower() if isinstance(value, bool) else str(value))
-        active = builder.getOrCreate()
-    register(active)
-    return active
+    spark = SparkSession.getActiveSession() or _started(master or LOCAL, conf)
+    register(spark)
+    return spark
 
 
-def _settings(master: str) -> dict[str, str]:
+def _started(master: str, conf: dict[str, Any]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("strandline")
+    if master.startswith("sc://"):
+        return _configured(builder.remote(master), conf).getOrCreate()
+    java = find_java()
+    with _environment(master, java):
+        return _configured(builder.master(master), _settings(master, java) | conf).getOrCreate()
+
+
+def _configured(builder: SparkSession.Builder, conf: dict[str, Any]) -> SparkSession.Builder:
+    for name, value in conf.items():
+        builder = builder.config(name, str(value).lower() if isinstance(value, bool) else str(value))
+    return builder
+
+
+def _settings(master: str, java: Java) -> dict[str, Any]:
     """What differs from Spark's own defaults."""
-    settings = {
+    settings: dict[str, Any] = {
         "spark.sql.session.timeZone": "UTC",
-        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.showConsoleProgress": False,
     }
-    if master.startswith("local"):
+    if _is_here(master):
         settings |= {
-            "spark.ui.enabled": "false",
+            "spark.ui.enabled": False,
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": "1g",
-            "spark.sql.shuffle.partitions": str(max(2, min(os.cpu_count() or 2, 16))),
-            "spark.sql.adaptive.coalescePartitions.enabled": "false",
+            "spark.log.level": "ERROR",
+            "spark.sql.shuffle.partitions": max(2, min(os.cpu_count() or 2, 16)),
+            "spark.sql.adaptive.coalescePartitions.enabled": False,
         }
+        settings |= archive_options(java)
     return settings
+
+
+def _is_here(master: str) -> bool:
+    return is_local(master) or master.startswith("local-cluster[")
+
+
+@contextlib.contextmanager
+def _environment(master: str, java: Java) -> Iterator[None]:
+    """What Spark looks up in the environment while it starts."""
+    wanted = {"JAVA_HOME": java.home}
+    if _is_here(master) and "PYSPARK_PYTHON" not in os.environ:
+        wanted["PYSPARK_PYTHON"] = _python()
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _python() -> str:
+    """A Python for workers that imports what this process can, PySpark too: Spark would have each of them unpack
+    and compile a zipped copy of it.
+    """
+    path = os.pathsep.join(map(os.path.abspath, sys.path))
+    return wrapper(
+        "python", f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {shlex.quote(sys.executable)} "$@"\n'
+    )

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...errors import MissingDependency
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def register(spark: SparkSession) -> None:
     """Let a session know `format("strandline")`; `strandline.spark.session` does it by itself."""
-    from .data_source import StrandlineSource
-
+    try:
+        from .data_source import StrandlineSource
+    except ImportError as error:
+        if (error.name or "").startswith("strandline"):
+            raise
+        raise MissingDependency(
+            f"the pipeline needs {error.name or error}, which cannot be loaded",
+            hint="pip install 'strandline[spark]'",
+        ) from error
     spark.dataSource.register(StrandlineSource)
