@@ -35,6 +35,7 @@ GROUPS = (
     "query",
     "scan",
     "follow",
+    "spark",
     "bulk",
     "check",
     "processes",

@@ -18,6 +18,7 @@ from .lab import BATCH, History, Lab, Settings
 from .machine import MIB, resident_bytes
 from .pgbench import pgbench
 from .processes import drive_processes, fresh_resident_bytes
+from .spark import Read, by_jdbc, by_source, jdbc_jar, narrow_by_jdbc, narrow_by_source, read_all
 from .stores import Client, Store
 from .workload import HOT_TAG, RARE_TAG, Item, Query, Workload, subscription
 
@@ -156,6 +157,7 @@ def store_cases(settings: Settings) -> list[Case]:
             _in_threads_by_command,
             is_rate=False,
         ),
+        *_spark_cases(),
         Case("stale", "check", "stale check, hot tag, no type matches", "appends/s", _stale, _in_threads),
         Case("hot-rare", "check", "check on hot tag AND rare tag", "appends/s", _hot_and_rare, _in_threads),
         Case(
@@ -177,6 +179,33 @@ def store_cases(settings: Settings) -> list[Case]:
         _once("disk", "disk after conditional appends", "B/event", _disk, _in_threads),
         _once("memory", "memory of a fresh process", "MiB", _memory, _in_threads_embedded),
     ]
+
+
+def _spark_cases() -> list[Case]:
+    """Reads by our source, and by JDBC if there is a driver for it; if not, the names say so."""
+    has_driver = jdbc_jar() is not None
+    left_out = "" if has_driver else ", no JDBC driver here"
+    cases: dict[str, tuple[str, Read]] = {
+        f"spark:read{left_out}": ("whole events by Spark, our source", by_source),
+        f"spark:narrow{left_out}": ("position and type by Spark, our source", narrow_by_source),
+    }
+    if has_driver:
+        cases |= {
+            "spark:read-jdbc": ("whole events by Spark, JDBC", by_jdbc),
+            "spark:narrow-jdbc": ("position and type by Spark, JDBC", narrow_by_jdbc),
+        }
+    return [
+        Case(name, "spark", title, "events/s", _spark_read(read), _in_threads_on_our_server)
+        for name, (title, read) in cases.items()
+    ]
+
+
+def _spark_read(read: Read) -> Callable[[Lab, Store], Measured]:
+    return lambda lab, store: Measured.of(read_all(lab, store, read))
+
+
+def _in_threads_on_our_server(store: Store) -> bool:
+    return _in_threads_by_command(store) and store.home == "postgres"
 
 
 def _in_any_way(store: Store) -> bool:

@@ -95,6 +95,16 @@ def _postgres() -> Match:
             Goal("processes:2x32", both, 0.8, 0.8, of="share", beside="append@64"),
             Goal("follow-delay", threads, 10, 2, of="value"),
             Goal("read-model", threads, 8_000, 12_000, of="rate"),
+            Goal("spark:read", threads, 1, 1.1, of="share", beside="spark:read-jdbc", note="at 1 M events"),
+            Goal(
+                "spark:narrow",
+                threads,
+                1 / 1.5,
+                1,
+                of="share",
+                beside="spark:narrow-jdbc",
+                note="at 1 M events",
+            ),
         ),
     )
 

@@ -4,15 +4,18 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from bench.__main__ import GROUPS
+from bench.spark import jdbc_jar
 
 PROJECT = Path(__file__).parents[2]
 SIZE = ("--events", "300", "--clients", "1,4", "--seconds", "0.1", "--rounds", "1")
 ANY_WAY = {"append@4", "cycle@4", "processes:2x2", "small:append@4"}
 BY_COMMAND = {"execute@4", "cached@4"}
+BUT_SPARK = [name for name in GROUPS if name != "spark"]
 FOLLOWING = {"follow", "follow-delay", "read-model"}
 THREADS = {*ANY_WAY, "append@1", "cycle@1", "query", "scan", "bulk", "stale", "hot-rare", "disk"}
 
@@ -30,10 +33,12 @@ def directory() -> Iterator[Path]:
         yield Path(name)
 
 
-def measured(directory: Path, half: str) -> tuple[set[tuple[str, str]], dict, str]:
+def measured(
+    directory: Path, half: str, groups: Sequence[str] = BUT_SPARK
+) -> tuple[set[tuple[str, str]], dict, str]:
     answer = directory / "out" / "bench.json"
     ran = run(
-        "-m", "bench", *SIZE, "--only", half, "--directory", str(directory), "--json", str(answer)
+        "-m", "bench", *SIZE, "--only", ",".join((half, *groups)), "--directory", str(directory), "--json", str(answer)
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert list(directory.iterdir()) == [answer.parent]
@@ -68,6 +73,17 @@ def test_every_case_is_measured_on_every_store_that_uses_a_server(directory: Pat
     assert (server["fsync"], server["synchronous_commit"]) == ("on", "on")
     assert server["version"].startswith("18.")
     assert "eventsourcing-pg" in shown
+
+
+def test_spark_reads_by_our_source_and_by_jdbc_if_there_is_a_driver(directory: Path) -> None:
+    found, _, shown = measured(directory, "postgres", ["spark"])
+    names = {case for case, store in found if store == "strandline-pg"}
+
+    if jdbc_jar() is None:
+        assert names == {"spark:read, no JDBC driver here", "spark:narrow, no JDBC driver here"}
+    else:
+        assert names == {"spark:read", "spark:narrow", "spark:read-jdbc", "spark:narrow-jdbc"}
+    assert "spark:read" in shown
 
 
 def test_two_processes_are_compared_with_the_peer_and_with_one_process_of_ours() -> None:

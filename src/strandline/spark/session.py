@@ -43,7 +43,12 @@ def _started(master: str, conf: dict[str, Any]) -> SparkSession:
 
     builder = SparkSession.builder.appName("strandline")
     if master.startswith("sc://"):
-        return _configured(builder.remote(master), conf).getOrCreate()
+        try:
+            return _configured(builder.remote(master), conf).getOrCreate()
+        except ImportError as error:
+            raise MissingDependency(
+                f"Spark Connect needs more of PySpark: {error}", hint="pip install 'pyspark[connect]'"
+            ) from error
     java = find_java()
     with _environment(master, java):
         return _configured(builder.master(master), _settings(master, java) | conf).getOrCreate()

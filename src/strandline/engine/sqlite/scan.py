@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from . import SqliteEngine
     from .search import Search
 
-ROWS = 20_000
+ROWS = 5_000
 BYTES = 16 << 20
 STEP = 64
 

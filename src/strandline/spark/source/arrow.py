@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...engine.scan import COLUMNS
 from ...errors import InvalidEvent
@@ -54,6 +53,8 @@ def _as_kept(name: str) -> Callable[[Raw, pa.DataType], Any]:
 
 
 def _tags(raw: Raw, kind: pa.DataType) -> Any:
+    import pyarrow.compute as pc  # which takes its time, and who plans a read does not need it
+
     texts = raw["tags"]
     if pc.any(pc.match_substring(texts, RESERVED)).as_py():
         return pa.array([own_tags(text) for text in texts.to_pylist()], kind)

@@ -1,0 +1,93 @@
+"""Reading a log with Spark: our source beside Spark's own JDBC source, on the same database and as many partitions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from glob import glob
+from typing import Any
+from urllib.parse import urlsplit
+
+import strandline
+import strandline.spark as sls
+
+from .clients import Sample, run_threads
+from .lab import Lab
+from .stores import Store
+
+PARTITIONS = 2
+WHOLE = ("position", "type", "tags", "data", "id", "metadata", "stream", "subject", "recorded_at")
+NARROW = ("position", "type")
+SCHEMA = "position BIGINT, type STRING"
+# Debian's package libpostgresql-jdbc-java, or what the variable names.
+JARS = ("/usr/share/java/postgresql.jar", "/usr/share/java/postgresql-jdbc*.jar")
+VARIABLE = "STRANDLINE_JDBC_JAR"
+
+Read = Callable[[str, int], Any]
+
+
+def jdbc_jar() -> str | None:
+    """PostgreSQL's driver for Java, if it is installed."""
+    found = [os.environ.get(VARIABLE, ""), *(path for pattern in JARS for path in sorted(glob(pattern)))]
+    return next((path for path in found if os.path.exists(path)), None)
+
+
+def read_all(lab: Lab, store: Store, read: Read) -> Sample:
+    """A frame of the whole log, read to its end again and again; the first time does not count."""
+    with lab.running(store, "course", writes=False) as running:
+        with strandline.connect(running.address) as log:
+            head = log.head()
+
+        def step() -> int:
+            read(running.address, head).write.format("noop").mode("overwrite").save()
+            return head
+
+        step()
+        return run_threads([step], lab.settings.seconds)
+
+
+def by_source(url: str, head: int) -> Any:
+    """Whole events by our source."""
+    return _source(url).load()
+
+
+def narrow_by_source(url: str, head: int) -> Any:
+    """Two columns by our source."""
+    return _source(url).schema(SCHEMA).load()
+
+
+def by_jdbc(url: str, head: int) -> Any:
+    """Whole events by JDBC."""
+    return _jdbc(url, head).select(*WHOLE)
+
+
+def narrow_by_jdbc(url: str, head: int) -> Any:
+    """Two columns by JDBC."""
+    return _jdbc(url, head).select(*NARROW)
+
+
+def _source(url: str) -> Any:
+    return _session().read.format("strandline").option("url", url).option("partitions", PARTITIONS)
+
+
+def _jdbc(url: str, head: int) -> Any:
+    server = urlsplit(url)
+    options = {
+        "url": f"jdbc:postgresql://{server.hostname}:{server.port}{server.path}",
+        "driver": "org.postgresql.Driver",
+        "user": server.username,
+        "dbtable": "strandline_default.event",
+        "fetchsize": 10_000,
+        "partitionColumn": "position",
+        "lowerBound": 1,
+        "upperBound": head + 1,
+        "numPartitions": PARTITIONS,
+    }
+    return _session().read.format("jdbc").options(**options).load()
+
+
+@cache
+def _session() -> Any:
+    jar = jdbc_jar()
+    return sls.session(f"local[{PARTITIONS}]", **({"spark.driver.extraClassPath": jar} if jar else {}))
