@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingDependency
-from .class_archive import archive_options
 from .java import Java, find_java
 from .reach import is_local
 from .source import register
@@ -62,6 +61,8 @@ def _configured(builder: SparkSession.Builder, conf: dict[str, Any]) -> SparkSes
 
 def _settings(master: str, java: Java) -> dict[str, Any]:
     """What differs from Spark's own defaults."""
+    from .class_archive import archive_options
+
     settings: dict[str, Any] = {
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": False,
