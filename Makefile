@@ -40,4 +40,5 @@ $(VENV)/.core: pyproject.toml $(PINS)
 
 $(VENV)/.complete: $(VENV)/.core constraints/development.txt
 	@$(PIP) install --constraint $(PINS) --editable '.[cli,postgres,spark,delta,server,eventsourcing,testing,jre]' --requirement constraints/development.txt
+	@$(BIN)/python -m strandline.spark.class_archive > /dev/null || true # Spark starts without it too, in twice the time
 	@touch $@

@@ -147,3 +147,26 @@ def test_a_class_archive_is_used_by_the_java_and_the_spark_that_it_was_made_with
     ((_, options),) = archive_options(java).items()
     assert f"-XX:SharedArchiveFile={path}" in options
     assert archive_options(Java(java.home, "/elsewhere", java.major, java.version)) == {}
+
+
+def test_an_archive_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path):
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\nprintf ' java.home = /x\\n java.version = 17\\n' >&2\n[ $# = 2 ]\n")
+    java.chmod(0o700)
+    ran = subprocess.run(
+        [sys.executable, "-m", "strandline.spark.class_archive"],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "JAVA_HOME": str(java.parents[1]),
+            "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("error: Spark could not run its exercise:")
+    assert list((tmp_path / "cache" / "strandline").iterdir()) == []

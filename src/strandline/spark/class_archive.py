@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from ..errors import MissingDependency
+from ..errors import MissingDependency, StrandlineError
 
 if TYPE_CHECKING:
     from .java import Java
@@ -75,9 +75,15 @@ def make_archive() -> str:
         ran = subprocess.run(
             [sys.executable, "-c", EXERCISE, OPTIONS, unfinished], capture_output=True, text=True, check=False
         )
-        if ran.returncode or not os.path.exists(unfinished):
+        if ran.returncode:
+            last = ran.stderr.strip().rpartition("\n")[2]
+            raise StrandlineError(
+                f"Spark could not run its exercise: {last:.300}", hint="see strandline doctor"
+            )
+        if not os.path.exists(unfinished):
             raise MissingDependency(
-                "this Java cannot make a class archive, Spark works without", hint=ran.stderr[-500:]
+                "this Java cannot keep classes in an archive; Spark works without one",
+                hint="use the Java of the system: apt install openjdk-17-jre-headless",
             )
         os.replace(unfinished, path)
     finally:
@@ -87,4 +93,7 @@ def make_archive() -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{make_archive()}\n")
+    try:
+        sys.stdout.write(f"{make_archive()}\n")
+    except StrandlineError as error:
+        sys.exit(f"error: {error.message}\nhint: {error.hint}")
