@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,7 +15,9 @@ from places import Place
 from strandline import Event, EventStore, Query, QueryItem
 from strandline.engine.scan import Types
 from strandline.engine.sqlite import scan
-from strandline.errors import InvalidEvent, InvalidInput, Unavailable
+from strandline.errors import InvalidEvent, InvalidInput, Unauthorized, Unavailable
+from strandline.spark.source import copying
+from strandline.spark.source.options import Options
 from strandline.spark.source.ranges import Range, split
 from strandline.testing.strategies import events as any_events
 from strandline.testing.strategies import own_names, queries, query_items
@@ -83,7 +86,7 @@ def test_scan_and_search_and_psycopg_agree(kept: Place, query: Query, monkeypatc
     assert rows(made, [scanned]) == expected
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     event=any_events(
         types=st.sampled_from(["{until}", "it's", 'back\\slash"', "'; drop table event; --", "A"])
@@ -157,6 +160,11 @@ def test_large_events_come_in_batches_that_fit_into_memory(kept: Place, monkeypa
     assert sum(batch.num_rows for batch in batches) == 80
     assert max(batch.nbytes for batch in batches) < 40 << 20
 
+    (part,) = made.partitions()
+    unfinished = made.read(part)
+    assert next(unfinished).num_rows < 80
+    unfinished.close()  # as when Spark has enough
+
 
 def test_a_log_without_events_has_no_partitions(kept: Place):
     kept.connect().close()
@@ -199,3 +207,24 @@ def test_an_executor_that_reads_another_log_or_less_of_it_stops(kept: Place):
             rows(made, [Range("another", 0, 5, scan=is_scan)])
         with pytest.raises(Unavailable, match="the log ends at position 12 for this executor"):
             rows(made, [Range(log, 0, 13, scan=is_scan)])
+
+
+def test_an_executor_that_cannot_connect_says_why(postgres: Place):
+    with postgres.connect() as store:
+        fill(store, 10)
+        log = str(store.stats().log)
+    stranger = Place(str(postgres.url).replace("postgres@", "stranger:s3cr3t@"), postgres.log)
+
+    with pytest.raises(Unauthorized, match="lets nobody in") as caught:
+        rows(reader(stranger), [Range(log, 0, 5, scan=True)])
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_server_that_breaks_off_is_told_in_one_line(postgres: Place):
+    with postgres.connect() as store:
+        fill(store, 10)
+    copied = copying.connect(Options(url=str(postgres.url), log=str(postgres.log)))
+    assert copied is not None
+    with copied, pytest.raises(Unavailable, match=r"broke off: .*relation .* does not exist") as caught:
+        list(copied._batches("select 1 from nowhere"))
+    assert "\n" not in caught.value.message
