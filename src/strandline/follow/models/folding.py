@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import product
+from collections.abc import Sequence
 
+from ...domain.folding import Fold, Key
 from ...domain.member import check_key
 from ...domain.projection import Projection
-from ...domain.shape import shape_of
 from ...engine import Engine, Span
 from ...engine.audit import events as all_events
 from ...engine.following import Transaction
@@ -15,7 +14,7 @@ from ...event import SequencedEvent
 from ...names import RETAGGED
 from ...query import Query
 from ...retag import changes_of
-from .table import Key, Table
+from .table import Table
 
 _RETAGS = Query.types(RETAGGED)
 
@@ -28,12 +27,10 @@ class Folding:
 
     def __init__(self, projection: type[Projection], table: Table, engine: Engine) -> None:
         self._projection = projection
+        self._fold = Fold(projection)
         self._table = table
         self._engine = engine
         self.tags_since = 0
-        shape = shape_of(projection)
-        self._types = shape.handlers.keys()
-        self._prefixes = [f"{kind.prefix}:" for _, kind in shape.key]
 
     def __call__(self, events: Sequence[SequencedEvent], tx: Transaction) -> None:
         """Take a batch into the table."""
@@ -42,18 +39,18 @@ class Folding:
         news: dict[Key, list[SequencedEvent]] = {}
         for event in events:
             if event.type != RETAGGED:
-                for key in self._keys(event.tags):
+                for key in self._fold.keys(event.tags):
                     if key not in anew:
                         news.setdefault(key, []).append(event)
-        found = {} if self._projection._last_only else self._table.load(tx, news)
+        found = {} if self._fold.is_last_only else self._table.load(tx, news)
         changed = []
         for key, of_key in news.items():
             state, position = found.get(key) or (self._projection(*key), 0)
-            for event in of_key[-1:] if self._projection._last_only else of_key:
+            for event in of_key[-1:] if self._fold.is_last_only else of_key:
                 if (
                     event.position > position
                 ):  # else it is in the row already: somebody has reset the follower
-                    state.apply(event)
+                    self._fold.apply(state, event)
             check_key(state, key)
             changed.append((state, max(position, of_key[-1].position)))
         gone = set()
@@ -65,16 +62,6 @@ class Folding:
                 gone.add(key)
         self._table.save(tx, changed)
         self._table.remove(tx, gone)
-
-    def _keys(self, tags: Iterable[str]) -> Iterable[Key]:
-        """The keys whose tags are all among these."""
-        listed = tuple(tags)
-        return product(
-            *(
-                [tag[len(prefix) :] for tag in listed if tag.startswith(prefix) and len(tag) > len(prefix)]
-                for prefix in self._prefixes
-            )
-        )
 
     def _touched_by(self, retags: Sequence[SequencedEvent]) -> set[Key]:
         """The keys that have or had one of the retagged events.
@@ -90,18 +77,18 @@ class Folding:
         touched: set[Key] = set()
         for position, changed in tags.items():
             for event in self._engine.read_page(Query.all(), Span(position - 1, position), 1).events:
-                if event.type in self._types:
-                    touched.update(self._keys({*event.tags, *changed}))
+                if event.type in self._fold.types:
+                    touched.update(self._fold.keys({*event.tags, *changed}))
         return touched
 
     def _folded(self, key: Key, until: int) -> tuple[Projection, int]:
         """The state of a key up to a position, from the log; position 0 if there is no event."""
         state, position = self._projection(*key), 0
-        is_last_only = self._projection._last_only
-        for event in all_events(self._engine, state.query(), Span(0, until, backwards=is_last_only)):
-            state.apply(event)
+        newest_first = self._fold.is_last_only
+        for event in all_events(self._engine, state.query(), Span(0, until, backwards=newest_first)):
+            self._fold.apply(state, event)
             position = event.position
-            if is_last_only:
+            if newest_first:
                 break
         check_key(state, key)
         return state, position

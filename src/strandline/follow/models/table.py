@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
+from ...domain.folding import Key
 from ...domain.projection import Projection
 from ...engine import Engine
 from ...engine.following import Transaction
@@ -13,7 +14,6 @@ from ...errors import InvalidInput
 from .columns import LONGEST_IDENTIFIER, Columns, identifier
 from .kinds import Dialect
 
-Key = tuple[str, ...]
 Rows = dict[Key, tuple[Projection, int]]
 SHADOW = "__new"
 KEYS_AT_ONCE = 1_000
