@@ -297,4 +297,4 @@ def test_what_cannot_be_a_read_model(new_place: Callable[[str], Place]) -> None:
         with pytest.raises(InvalidInput, match="another column"):
             ReadModel(Positioned, table="x").catch_up(store)
         with pytest.raises(InvalidInput, match="engine"):
-            ReadModel(Course, table="x").rebuild(store, engine="spark")  # type: ignore[call-overload]
+            ReadModel(Course, table="x").rebuild(store, engine="flink")  # type: ignore[call-overload]

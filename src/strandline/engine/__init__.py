@@ -70,6 +70,9 @@ class Engine(Protocol):
     """One log. `append` is called by one thread at a time (the sequencer sees to it), the rest by any."""
 
     name: str
+    url: str
+    """What another process opens the same log by, together with the log's name."""
+    log: str
 
     def append(self, batch: Sequence[Work]) -> list[Outcome]:
         """Judge and write the requests one after another, in one transaction.

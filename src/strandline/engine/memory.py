@@ -26,6 +26,8 @@ class MemoryEngine:
     """Keeps a log in a list. Nothing survives the process."""
 
     name = "memory"
+    url = "memory:"
+    log = "default"
     is_shared = False
 
     def __init__(self, time: Time, *, record_conditions: bool = True) -> None:

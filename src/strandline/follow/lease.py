@@ -85,6 +85,13 @@ class Lease:
 Held = tuple[Lease, LeaseUse]
 
 
+def taken(row: FollowerRow, owner: str, now: int, seconds: float) -> FollowerRow:
+    """The row with a new lease."""
+    return msgspec.structs.replace(
+        row, epoch=row.epoch + 1, owner=owner, renewed_at=now, lease=int(seconds * 1e6), error=""
+    )
+
+
 def use_of(row: FollowerRow) -> LeaseUse:
     """What a row says itself."""
     return LeaseUse(row.name, row.epoch, row.position, row.judged)

@@ -12,7 +12,7 @@ from ..engine import Engine
 from ..engine.following import FollowerRow, Transaction
 from ..errors import FollowerFailed, StoreClosed, StrandlineError, Unavailable
 from .delivery import Delivery, Stopped, restored
-from .lease import LeaseLost, Leases
+from .lease import LeaseLost, Leases, taken
 from .options import Kept, Options, plain
 from .steps import Look, Steps, Wait, at_once
 
@@ -90,14 +90,7 @@ class Run:
         if row.is_paused or (row.is_held(now) and row.epoch != self._epoch):
             return None
         self._check(row)
-        row = msgspec.structs.replace(
-            row,
-            epoch=row.epoch + 1,
-            owner=self._leases.owner,
-            renewed_at=now,
-            lease=int(self._kept.lease_seconds * 1e6),
-            error="",
-        )
+        row = taken(row, self._leases.owner, now, self._kept.lease_seconds)
         tx.save(row)
         self._epoch = row.epoch
         return row

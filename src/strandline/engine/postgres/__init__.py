@@ -57,6 +57,7 @@ class PostgresEngine:
         record_conditions: bool = True,
         create: bool = True,
     ) -> None:
+        self.url, self.log = url, log
         self._address = Address(url, log)
         self._sql = Statements(self._address)
         self._time = time

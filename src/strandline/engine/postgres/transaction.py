@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -121,6 +121,12 @@ class PostgresTransaction:
     def execute_many(self, sql: str, rows: Sequence[Any]) -> None:
         with self.connection.cursor() as cursor:
             cursor.executemany(sql, rows)
+
+    def copy(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Send rows to a `copy … from stdin`, which takes many much faster than inserts do."""
+        with self._translated(), self.connection.cursor() as cursor, cursor.copy(statement) as copy:
+            for row in rows:
+                copy.write_row(row)
 
     def now(self) -> int:
         given = self._given_time()

@@ -65,11 +65,12 @@ class SqliteEngine:
     """A log in a file."""
 
     name = "sqlite"
+    log = "default"
     is_shared = True
 
     def __init__(self, path: str, time: Time, *, record_conditions: bool = True, create: bool = True) -> None:
         check_file(path, create=create)
-        self._path = os.path.abspath(path)
+        self.url = self._path = os.path.abspath(path)
         self._time = time
         self._names = Names()
         self._recent = Recent(self._names)

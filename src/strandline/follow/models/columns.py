@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -80,7 +80,7 @@ class Columns:
         self.state = [
             Column(name, shape.fields[name], kind_of(shape.fields[name], dialect), dialect) for name in names
         ]
-        _refuse_clashes([name for name, _ in shape.key] + names, projection)
+        refuse_clashes([name for name, _ in shape.key] + names, {POSITION, EXACT}, projection)
         self._field_count = len(shape.key) + len(names)
 
     @property
@@ -138,12 +138,14 @@ class Columns:
         return state, row[-2]
 
 
-def _refuse_clashes(names: Sequence[str], projection: type[Projection]) -> None:
-    taken = {POSITION, EXACT}
+def refuse_clashes(names: Iterable[str], own: Collection[str], projection: type[Projection]) -> None:
+    """Refuse fields with the name of a column that the table has of its own, or of each other."""
+    taken = {*own}
     for name in names:
         if name.lower() in taken:
             raise InvalidInput(
                 f"{projection.__name__}.{name} has the name of another column",
-                hint=f"a table has {POSITION} and {EXACT} of its own, and SQL does not tell A from a: rename the field",
+                hint=f"a table has {' and '.join(sorted(own, reverse=True))} of its own, and SQL does not tell A"
+                " from a: rename the field",
             )
         taken.add(name.lower())

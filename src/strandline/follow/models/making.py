@@ -1,4 +1,4 @@
-"""Making the table of a read model: for the first time, and anew while the old one serves."""
+"""A read model in one log: its table, made for the first time, and the follower that fills it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import msgspec
 from ...domain.projection import Projection
 from ...domain.shape import shape_of
 from ...domain.snapshot import version_of
-from ...engine import Engine, Span
-from ...engine.audit import events
+from ...engine import Engine
 from ...engine.following import FollowerRow, Transaction
 from ...errors import FollowerFailed, InvalidInput
 from ...event import SequencedEvent
@@ -21,7 +20,7 @@ from ...query import Query
 from ..blocking import Followed
 from ..follower import Follower
 from ..options import Options
-from ..steps import Look, Steps, at_once
+from ..steps import Steps
 from .folding import Folding
 from .table import SHADOW, dialect_of, table_of
 
@@ -45,7 +44,10 @@ class Made:
         is_shadow: bool = False,
     ) -> None:
         cls: Any = projection
+        self.projection = projection
+        self.model = table  # the name of the table that serves
         self.engine: Engine = store.engine
+        self.leases = store.leases
         self.table = table_of(f"{table}{SHADOW}" if is_shadow else table, cls, dialect_of(store.engine))
         self.query = Query.types(*sorted(shape_of(projection).handlers), RETAGGED)
         self.follower = Follower(
@@ -121,63 +123,3 @@ class Made:
         """Make the table, to be filled from the first event on."""
         self.table.create(tx)
         self.fold.tags_since = self.engine.head()
-
-
-def rebuild(live: Made, shadow: Made, batch: int) -> Steps[bool]:
-    """Fill a shadow table from the beginning, then let it take the place of the old one; False if it was stopped."""
-    yield from at_once(live.engine, lambda tx: prepare_shadow(live, shadow, tx))
-    while True:
-        head = yield Look(live.engine.head)
-        position = yield from shadow.run(batch, head)
-        if position < head:
-            return False
-        if (yield Look(live.engine.head)) - position <= batch:
-            break
-    yield from at_once(live.engine, lambda tx: _swap(live, shadow, tx, batch))
-    return True
-
-
-def prepare_shadow(live: Made, shadow: Made, tx: Transaction) -> None:
-    """A shadow table to go on with, or an empty one."""
-    if tx.find(live.name) is None and live.table.exists(tx):
-        live.make(tx)  # which says what is wrong
-    row = shadow.found_or_new(tx)
-    if row is not None and row.query == shadow.follower.kept.query_text and shadow.table.exists(tx):
-        return
-    shadow.table.drop(tx)
-    shadow.create(tx)
-    if row is not None:
-        first = shadow.follower.kept.row(0)
-        tx.save(msgspec.structs.replace(first, epoch=row.epoch + 1))
-
-
-def _swap(live: Made, shadow: Made, tx: Transaction, batch: int) -> None:
-    """One transaction: fold the rest, rename, and move the checkpoint. Nobody moves either follower meanwhile."""
-    live.found_or_new(tx)
-    old, row = tx.find(live.name), tx.find(shadow.name)
-    is_ready = row is not None and row.query == shadow.follower.kept.query_text and shadow.table.exists(tx)
-    if old is None or row is None or not is_ready:
-        raise FollowerFailed(
-            f"the table {live.table.name!r} was rebuilt by somebody else meanwhile",
-            hint="call model.rebuild(store) again if it is not as it should be",
-        )
-    head = live.engine.head()
-    if row.position < head:
-        rest = list(events(live.engine, shadow.query, Span(row.position, head)))
-        for start in range(0, len(rest), batch):
-            shadow.refill(rest[start : start + batch], tx)
-    live.table.drop(tx)
-    shadow.table.rename(tx, live.table)
-    tx.save(
-        msgspec.structs.replace(
-            old,
-            query=live.follower.kept.query_text,
-            start=0,
-            position=head,
-            judged=head,
-            epoch=old.epoch + 1,  # whoever runs it begins again from this row
-            owner="",
-            error="",
-        )
-    )
-    tx.forget(shadow.name)

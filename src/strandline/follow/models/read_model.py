@@ -19,12 +19,16 @@ from ..status import FollowerStatus
 from ..steps import INTERRUPTS, Steps
 from ..worker import Worker
 from .asking import ask, look, prepare, run, wait
-from .making import ATTEMPTS, Made, rebuild
+from .filling import bulk_of
+from .making import ATTEMPTS, Made
+from .rebuilding import Pair, rebuild
 from .table import table_name
 
 P = TypeVar("P", bound=Projection)
 T = TypeVar("T")
 Store = Followed | AsyncFollowed
+
+RebuildEngine = Literal["process", "spark"]
 
 BATCH = 1_000
 
@@ -97,23 +101,25 @@ class ReadModel(Generic[P]):
         self._used.follower.stop()
 
     @overload
-    def rebuild(self, store: Followed, batch: int = BATCH, *, engine: Literal["process"] = ...) -> bool: ...
+    def rebuild(self, store: Followed, batch: int = BATCH, *, engine: RebuildEngine = ...) -> bool: ...
     @overload
     def rebuild(
-        self, store: AsyncFollowed, batch: int = BATCH, *, engine: Literal["process"] = ...
+        self, store: AsyncFollowed, batch: int = BATCH, *, engine: RebuildEngine = ...
     ) -> Awaitable[bool]: ...
     def rebuild(self, store: Store, batch: int = BATCH, *, engine: str = "process") -> Any:
         """Make the table anew from the whole log while the old one serves, then swap them in one transaction.
 
-        Killed, it goes on where it was when it is called again. True when the new table is in place.
+        With `engine="spark"` executors fold what is there, and this process only what is new since. Killed, it goes
+        on where it was when it is called again. True when the new table is in place.
         """
-        if engine != "process":
-            raise InvalidInput(
-                f"there is no engine {engine!r:.40} to rebuild with", hint='write engine="process"'
-            )
         self.use(store)
-        live, shadow = self._in(store), self._in(store, is_shadow=True)
-        return self._take(rebuild(live, shadow, batch), shadow)
+        pair = self.pair(store)
+        bulk = bulk_of(engine, _plain(store))
+        return self._take(rebuild([pair], batch, bulk), pair.shadow)
+
+    def pair(self, store: Store) -> Pair:
+        """What a rebuild works on."""
+        return Pair(self._in(store), self._in(store, is_shadow=True))
 
     @overload
     def status(self, *, store: Followed | None = None) -> FollowerStatus: ...

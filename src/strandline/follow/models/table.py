@@ -59,10 +59,8 @@ class Table:
         names, keys = self.columns.names, ", ".join(self.columns.key)
         marks = ", ".join([self._mark] * len(names))
         changes = ", ".join(f"{name} = excluded.{name}" for name in names[len(self.columns.key) :])
-        self._upsert = (
-            f"insert into {self._quoted} ({', '.join(names)}) values ({marks})"
-            f" on conflict ({keys}) do update set {changes}"
-        )
+        self._insert = f"insert into {self._quoted} ({', '.join(names)}) values ({marks})"
+        self._upsert = f"{self._insert} on conflict ({keys}) do update set {changes}"
         self._select = f"select {self.columns.selected} from {self._quoted}"
         equal = " and ".join(f"{key} = {self._mark}" for key in self.columns.key)
         self._delete = f"delete from {self._quoted} where {equal}"
@@ -102,6 +100,10 @@ class Table:
         if states:
             tx.execute_many(self._upsert, [self.columns.row(state, position) for state, position in states])
 
+    def insert(self, tx: Transaction, rows: Sequence[Sequence[Any]]) -> None:
+        """Write rows of new keys, as `columns` makes them."""
+        tx.execute_many(self._insert, rows)
+
     def remove(self, tx: Transaction, keys: Collection[Key]) -> None:
         """Remove rows."""
         if keys:
@@ -110,6 +112,10 @@ class Table:
     def get(self, engine: Engine, key: Key) -> Projection | None:
         """The state of a key."""
         return next((self.columns.state_of(row)[0] for row in engine.rows(self._select_one, key)), None)
+
+    def count(self, engine: Engine) -> int:
+        """How many rows there are."""
+        return int(engine.rows(f"select count(*) from {self._quoted}")[0][0])
 
     def find(
         self, engine: Engine, where: str, parameters: Sequence[Any], order_by: str, limit: int | None
