@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 
 from strandline import EventStore, Query
+from strandline.domain.drive import drive
 from strandline.domain.folding import Fold
+from strandline.follow import ReadModel
+from strandline.follow.models.filling import fill
+from strandline.follow.models.rebuilding import prepare_shadow, rebuild
+from strandline.follow.steps import INTERRUPTS, at_once
 from strandline.spark.fold.columns import SEPARATOR
 from strandline.spark.fold.passing import Folded, Pass
+from strandline.spark.rebuild import SparkBulk
+from strandline.spark.rebuild.job import Job
+from strandline.spark.rebuild.staging import StageEvents
 
 SCHEMA = pa.schema(
     {
@@ -58,3 +68,52 @@ def _order(row: dict[str, Any]) -> tuple[bytes, int]:
 def _batches(rows: list[dict[str, Any]], size: int) -> Iterator[pa.RecordBatch]:
     for start in range(0, len(rows), size):
         yield pa.RecordBatch.from_pylist(rows[start : start + size], SCHEMA)
+
+
+class WithoutSpark(SparkBulk):
+    """Fills tables as executors and driver do, one task after another in this process."""
+
+    def __init__(self, store: EventStore, partitions: int = 2) -> None:
+        super().__init__(cast("Any", None), store)
+        self._store = store
+        self._partitions = partitions
+
+    def _folded(self, job: Job, head: int) -> list[Any]:
+        sent = pickle.loads(pickle.dumps(job))
+        tasks = shuffled(self._store, sent.folds, until=head, partitions=self._partitions, size=50)
+        return [told for task in tasks for told in attempt(sent, task)]
+
+
+def attempt(job: Job, batches: Sequence[pa.RecordBatch]) -> list[Any]:
+    """What one attempt of a task tells."""
+    stage = type("Stage", (StageEvents,), {"job": job})()
+    try:
+        for batch in batches:
+            assert list(stage.eval(batch)) == []
+        (told,) = stage.terminate()
+    finally:
+        stage.cleanup()
+    return [SimpleNamespace(**row) for row in told.to_pylist()]
+
+
+def rebuild_with(bulk: SparkBulk, store: EventStore, models: Sequence[ReadModel[Any]]) -> int:
+    """Rebuild; returns how many events were folded at once, each for each key."""
+    pairs = [model.pair(store) for model in models]
+    assert take(rebuild(pairs, 100, bulk), store, models[0])
+    return bulk.events
+
+
+def rebuild_without_spark(store: EventStore, models: Sequence[ReadModel[Any]], partitions: int = 2) -> int:
+    return rebuild_with(WithoutSpark(store, partitions), store, models)
+
+
+def fill_only(store: EventStore, model: ReadModel[Any]) -> int:
+    """Do what a rebuild does until the new table is filled, and no more."""
+    pair, bulk = model.pair(store), WithoutSpark(store)
+    take(at_once(store.engine, lambda tx: prepare_shadow(*pair, tx)), store, model)
+    assert take(fill([pair.shadow], bulk), store, model)
+    return bulk.events
+
+
+def take(steps: Any, store: EventStore, model: ReadModel[Any]) -> Any:
+    return drive(steps, model.pair(store).shadow.follower.perform, errors=INTERRUPTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,7 +30,7 @@ class Bulk(Protocol):
     """Folds a whole log at once. What it does in a transaction is committed with the checkpoints, or not at all."""
 
     def begin(self, shadows: Sequence[Made], tx: Transaction) -> None:
-        """Remove what a run that was killed has left, and make room."""
+        """Make room, and remove what a run that was killed has left there."""
         ...
 
     def fold(self, shadows: Sequence[Made], head: int) -> None:
@@ -37,11 +38,11 @@ class Bulk(Protocol):
         ...
 
     def finish(self, shadows: Sequence[Made], tx: Transaction) -> None:
-        """Move what was folded into the tables, which are empty."""
+        """Move what was folded into the tables, which are empty, and leave nothing elsewhere."""
         ...
 
-    def tidy(self, shadows: Sequence[Made]) -> None:
-        """Remove what is left outside of the database."""
+    def abandon(self, shadows: Sequence[Made], tx: Transaction) -> None:
+        """Remove what was folded, and the room for it."""
         ...
 
 
@@ -61,8 +62,7 @@ def fill(shadows: Sequence[Made], bulk: Bulk) -> Steps[bool]:
     engine, leases, is_over = shadows[0].engine, shadows[0].leases, shadows[0].follower.is_over
     while not is_over():
         head = yield Look(engine.head)
-        lacking = yield Look(partial(_lacking, shadows, head))
-        yield Look(partial(bulk.tidy, [made for made in shadows if made not in lacking]))
+        lacking: list[Made] = yield Look(partial(_lacking, shadows, head))
         if not lacking:
             return True
         rows: list[FollowerRow] | None = yield from at_once(engine, partial(_take, lacking, head, bulk))
@@ -88,13 +88,13 @@ def _fill(shadows: Sequence[Made], held: Sequence[Lease], bulk: Bulk) -> Steps[N
         head = yield Look(engine.head)
         yield Look(partial(bulk.fold, shadows, head))
         yield from at_once(engine, partial(_finish, shadows, held, bulk, head))
-        yield Look(partial(bulk.tidy, shadows))
     except LeaseLost:
         return  # somebody else fills them, or has done so
     except GeneratorExit:
         raise
     except BaseException:
-        yield from _release(shadows, held)
+        with contextlib.suppress(StrandlineError, LeaseLost):  # then the leases will expire, or are over
+            yield from at_once(engine, partial(_abandon, shadows, held, bulk))
         raise
 
 
@@ -114,9 +114,8 @@ def _lacks_much(made: Made, row: FollowerRow | None, head: int) -> bool:
 def _take(shadows: Sequence[Made], head: int, bulk: Bulk, tx: Transaction) -> list[FollowerRow] | None:
     """Empty tables, and leases of their followers; None if somebody else fills one of them, or has just done so."""
     now, rows = tx.now(), []
-    for made in sorted(
-        shadows, key=lambda made: made.name
-    ):  # so that two who come at once do not block each other
+    # Rows are locked in one order, so that two who come at once do not block each other.
+    for made in sorted(shadows, key=lambda made: made.name):
         row = tx.find(made.name)
         if not _lacks_much(made, row, head) or row is None or row.is_held(now):
             return None
@@ -135,22 +134,20 @@ def _take(shadows: Sequence[Made], head: int, bulk: Bulk, tx: Transaction) -> li
 
 def _finish(shadows: Sequence[Made], held: Sequence[Lease], bulk: Bulk, head: int, tx: Transaction) -> None:
     """One transaction: nobody else has taken over, the rows are in the tables, the checkpoints at the head."""
-    rows = {lease.name: lease.held(tx) for lease in sorted(held, key=lambda lease: lease.name)}
+    rows = _held(held, tx)
     bulk.finish(shadows, tx)
-    for row in rows.values():
+    for row in rows:
         tx.save(msgspec.structs.replace(row, position=head, judged=head, owner=""))
 
 
-def _release(shadows: Sequence[Made], held: Sequence[Lease]) -> Steps[None]:
+def _abandon(shadows: Sequence[Made], held: Sequence[Lease], bulk: Bulk, tx: Transaction) -> None:
     """Let somebody else try."""
+    rows = _held(held, tx)
+    bulk.abandon(shadows, tx)
+    for row in rows:
+        tx.save(msgspec.structs.replace(row, owner=""))
 
-    def release(tx: Transaction) -> None:
-        for lease in held:
-            row = tx.find(lease.name)
-            if row is not None and row.epoch == lease.use.epoch:
-                tx.save(msgspec.structs.replace(row, owner=""))
 
-    try:
-        yield from at_once(shadows[0].engine, release)
-    except StrandlineError:
-        return  # the leases will expire
+def _held(leases: Sequence[Lease], tx: Transaction) -> list[FollowerRow]:
+    """The rows of these followers; raises if a lease is over."""
+    return [lease.held(tx) for lease in leases]

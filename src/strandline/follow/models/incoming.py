@@ -32,13 +32,12 @@ class Incoming:
         tx.execute(f"create unlogged table {self._quoted} ({self._definitions})")
 
     def move(self, tx: Transaction, attempts: Collection[str]) -> None:
-        """Move the rows of these writers, and remove the table with those of others."""
+        """Move the rows of these writers."""
         tx.execute(
             f"insert into {self._shadow} ({self._names}) select {self._names} from {self._quoted}"
             f" where {_ATTEMPT} = any(%s)",
             (list(attempts),),
         )
-        self.drop(tx)
 
     def drop(self, tx: Transaction) -> None:
         """Remove it, if it is there."""

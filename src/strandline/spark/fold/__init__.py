@@ -9,7 +9,6 @@ from ...domain.projection import Projection
 from ...engine.open import DEFAULT_LOG
 from ...follow.models.columns import identifier
 from ..loading import imported
-from ..opening import head_of
 from .columns import KEY
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def fold(
 
     told = imported(projection)
     function = table_function(told)
-    frame = keyed(spark, url, [Fold(told.load())], log=log, until=head_of(url, log, until))
+    frame = keyed(spark, url, [Fold(told.load())], log=log, until=until)
     return function(frame.asTable())
 
 

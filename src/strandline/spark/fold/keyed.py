@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[\w:. -]*")
 
 
-def keyed(spark: SparkSession, url: str, folds: Sequence[Fold], *, log: str, until: int) -> DataFrame:
-    """The events up to a position that the projections handle, in one pass over the log."""
+def keyed(spark: SparkSession, url: str, folds: Sequence[Fold], *, log: str, until: int | None) -> DataFrame:
+    """The events that the projections handle up to a position, or the present head, in one pass over the log."""
     from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
     types = sorted({name for fold in folds for name in fold.types})
@@ -31,6 +31,7 @@ def keyed(spark: SparkSession, url: str, folds: Sequence[Fold], *, log: str, unt
         query=Query.types(*types),
         until=until,
         columns=(*NEEDED, *(RECORDED if sees_recorded else ("tags", "metadata"))),
+        binary=True,
     )
     kept = [*NEEDED, *(RECORDED if sees_recorded else ())]
     version = [] if sees_recorded else [F.expr(f"metadata['{VERSION}']").alias(VERSION)]

@@ -23,10 +23,10 @@ from ...follow.steps import INTERRUPTS
 from ...store import connect
 from ..failures import error_of, failures
 from ..loading import Imported, imported
-from ..opening import refuse_memory
+from ..reach import reachable
 from ..session import session
 from .job import Job, Target
-from .parts import Parts, parts_of
+from .parts import parts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,10 +58,10 @@ def rebuild(
     """
     began = time.monotonic()
     told, tables = _paired(projection, table)
-    refuse_memory(url)
+    address = reachable(spark, url)
     models = [ReadModel(one.load(), table=name, lease=lease) for one, name in zip(told, tables, strict=True)]
     known = {model.projection: one for model, one in zip(models, told, strict=True)}
-    with connect(url, log=log, create=False, decision_cache=0) as store:
+    with connect(address, log=log, create=False, decision_cache=0) as store:
         folding = SparkBulk(spark, store, known)
         pairs = [model.pair(store) for model in models]
         drive(rebuild_steps(pairs, BATCH, folding), pairs[0].shadow.follower.perform, errors=INTERRUPTS)
@@ -76,8 +76,9 @@ def rebuild(
 
 def bulk(store: Followed) -> Bulk:
     """Who fills the tables for `ReadModel.rebuild(store, engine="spark")`: the session that runs, or one on this machine."""
-    refuse_memory(store.engine.url)
-    return SparkBulk(session(), store)
+    spark = session()
+    reachable(spark, store.engine.url)
+    return SparkBulk(spark, store)
 
 
 class SparkBulk:
@@ -93,21 +94,34 @@ class SparkBulk:
         self.events = 0
 
     def begin(self, shadows: Sequence[Made], tx: Transaction) -> None:
-        self._parts(shadows).begin(tx)
+        parts_of(self._job(shadows)).begin(tx)
 
     def fold(self, shadows: Sequence[Made], head: int) -> None:
-        told = folded(self._spark, self._job(shadows), head)
+        told = self._folded(self._job(shadows), head)
+        for row in told:
+            if row.error is not None:
+                raise error_of(row.error, row.message, row.hint)
         self._attempts = [row.attempt for row in told if row.attempt is not None]
         self.events += sum(row.events for row in told)
 
     def finish(self, shadows: Sequence[Made], tx: Transaction) -> None:
-        self._parts(shadows).move(tx, self._attempts)
+        parts = parts_of(self._job(shadows))
+        parts.move(tx, self._attempts)
+        parts.remove(tx)
 
-    def tidy(self, shadows: Sequence[Made]) -> None:
-        self._parts(shadows).tidy()
+    def abandon(self, shadows: Sequence[Made], tx: Transaction) -> None:
+        parts_of(self._job(shadows)).remove(tx)
 
-    def _parts(self, shadows: Sequence[Made]) -> Parts:
-        return parts_of(self._job(shadows))
+    def _folded(self, job: Job, head: int) -> Sequence[Any]:
+        """What the tasks told that folded the log up to a position."""
+        from ..fold.keyed import keyed
+        from ..fold.table_function import arrow_function
+        from .staging import TOLD, StageEvents
+
+        function = arrow_function(type("Stage", (StageEvents,), {"job": job}), TOLD)
+        with failures("fold the log", "look at what Spark logged, then call it again"):
+            frame = keyed(self._spark, job.url, job.folds, log=job.log, until=head)
+            return function(frame.asTable()).collect()
 
     def _job(self, shadows: Sequence[Made]) -> Job:
         targets = [
@@ -115,22 +129,6 @@ class SparkBulk:
             for made in shadows
         ]
         return Job(self._engine.url, self._engine.log, targets)
-
-
-def folded(spark: SparkSession, job: Job, head: int) -> list[Any]:
-    """What the tasks told that folded the log up to a position: their attempts, and how much it was."""
-    from ..fold.keyed import keyed
-    from ..fold.table_function import arrow_function
-    from .staging import TOLD, StageEvents
-
-    function = arrow_function(type("Stage", (StageEvents,), {"job": job}), TOLD)
-    with failures("fold the log", "look at what Spark logged, then call it again"):
-        frame = keyed(spark, job.url, job.folds, log=job.log, until=head)
-        told = function(frame.asTable()).collect()
-    for row in told:
-        if row.error is not None:
-            raise error_of(row.error, row.message, row.hint)
-    return told
 
 
 def _paired(

@@ -54,8 +54,8 @@ class Parts(Protocol):
         """Move the rows of these attempts into the tables."""
         ...
 
-    def tidy(self) -> None:
-        """Remove what is left outside of the database."""
+    def remove(self, tx: Transaction) -> None:
+        """Remove everything, whole or not."""
         ...
 
 
@@ -83,8 +83,9 @@ class Tables:
         for table in self._tables:
             table.move(tx, attempts)
 
-    def tidy(self) -> None:
-        pass
+    def remove(self, tx: Transaction) -> None:
+        for table in self._tables:
+            table.drop(tx)
 
 
 class TablePart:
@@ -116,7 +117,7 @@ class Files:
         self._shadows = job.shadows
 
     def begin(self, tx: Transaction) -> None:
-        self.tidy()
+        self.remove(tx)
         for folder in self._folders:
             os.mkdir(folder, 0o700)
 
@@ -126,7 +127,7 @@ class Files:
                 for rows in _read(os.path.join(folder, attempt)):
                     shadow.insert(tx, rows)
 
-    def tidy(self) -> None:
+    def remove(self, tx: Transaction) -> None:
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
 
