@@ -38,6 +38,18 @@ def resident_bytes(process: int | str) -> int:
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
 
 
+def processes_with(text: str) -> list[int]:
+    """The processes whose command line has this text."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if text.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
 def disk_bytes(directory: Path) -> dict[str, int]:
     """The files of a store: their length, what is allocated for them, and the blocks with content.
 

@@ -65,7 +65,7 @@ class Workload:
 
     def history(self) -> Iterator[NewEvent]:
         """80 % subscriptions, 10 % about a course, 10 % about a student."""
-        return (_any_event(choose, self) for choose in [random.Random(1)] for _ in range(self.events))
+        return (any_event(choose, self) for choose in [random.Random(1)] for _ in range(self.events))
 
     def hot_history(self) -> Iterator[NewEvent]:
         """The history with subscriptions spread over it that carry one hot tag, and a few with a rare one."""
@@ -77,7 +77,7 @@ class Workload:
                 student = choose.randrange(self.students)
                 yield NewEvent("StudentSubscribed", payload(0, student), (HOT_TAG, f"student:{student}"))
                 continue
-            event = _any_event(choose, self)
+            event = any_event(choose, self)
             yield event._replace(tags=(*event.tags, RARE_TAG)) if cold % cold_per_rare == 0 else event
             cold += 1
 
@@ -141,7 +141,8 @@ def note(course: int, student: int) -> str:
     return _NOISE[begin : begin + length]
 
 
-def _any_event(choose: random.Random, workload: Workload) -> NewEvent:
+def any_event(choose: random.Random, workload: Workload) -> NewEvent:
+    """An event of the history."""
     course, student = choose.randrange(workload.courses), choose.randrange(workload.students)
     kind = choose.random()
     if kind < 0.8:

@@ -11,21 +11,29 @@ from .. import errors
 from ..errors import StrandlineError, Unavailable
 
 _OURS = re.compile(r"^strandline\.errors\.(\w+): (.*?)(?:\nhint: (.*?))?$", re.MULTILINE)
+_REASON = re.compile(r"^.*\w+(?:Exception|Error): (.*)$", re.MULTILINE)
 
 
 @contextmanager
 def failures(what: str, hint: str) -> Iterator[None]:
     """Raise what an executor raised; or say that Spark failed at something, and what to do."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except PySparkException as error:
-        found = _OURS.search(str(error))
-        if found is not None:
-            raise error_of(*found.groups()) from error
-        first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise Unavailable(f"Spark could not {what}: {first:.300}", hint=hint, written=False) from error
+    except (PySparkException, Py4JError) as error:
+        raise translated(str(error), what, hint) from error
+
+
+def translated(said: str, what: str, hint: str) -> StrandlineError:
+    """What Spark said, with all its traces, as an error of ours."""
+    ours = _OURS.search(said)
+    if ours is not None:
+        return error_of(*ours.groups())
+    found = _REASON.search(said)
+    reason = found[1] if found else next(iter(said.split("\n")))
+    return Unavailable(f"Spark could not {what}: {reason.strip():.300}", hint=hint, written=False)
 
 
 def error_of(name: str, message: str, hint: str | None) -> StrandlineError:

@@ -31,16 +31,20 @@ class StageEvents:
         self._rows: list[list[list[object]]] = [[] for _ in self.job.targets]
         self._part: Part | None = None
         self._keys = self._events = 0
+        self._has_begun = False
         self._error: StrandlineError | None = None
 
     def eval(self, table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take the next events."""
+        self._has_begun = True
         with self._telling_errors():
             self._take(self._pass.feed(table))
         return iter(())
 
     def terminate(self) -> Iterator[pa.RecordBatch]:
-        """Tell that the part is whole, or what is wrong."""
+        """Tell that the part is whole, or what is wrong; nothing if there was nothing to do: Spark would fail at that."""
+        if not self._has_begun:
+            return
         with self._telling_errors():
             self._take(self._pass.end())
             for number in range(len(self._rows)):
