@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -259,7 +259,6 @@ def test_rebuild_on_spark_while_others_write(spark, kept: Place) -> None:
                 str(kept.url),
                 ["lectures:Course", Seat, "lectures:Newest"],
                 [model.table for model in models],
-                lease=LEASE,
                 **kept.options,
             )
         for model in models:
@@ -271,25 +270,28 @@ def test_rebuild_on_spark_while_others_write(spark, kept: Place) -> None:
         judge(store, *models)
 
 
-def test_a_read_model_rebuilds_itself_on_spark(spark, kept: Place) -> None:
-    with kept.connect() as store:
+def test_a_read_model_rebuilds_itself_on_spark(spark, new_place: Callable[[str], Place]) -> None:
+    place = new_place("sqlite")
+    with place.connect() as store:
         write_history(store, 9, 20)
-        (model,) = models_in(kept, Course)
+        (model,) = models_in(place, Course)
         assert model.rebuild(store, engine="spark")
         judge(store, model)
 
 
-def test_a_killed_worker_fails_the_job_and_the_next_call_goes_on(spark, kept: Place, tmp_path: Path) -> None:
+def test_a_killed_worker_fails_the_job_and_the_next_call_goes_on(
+    spark, postgres: Place, tmp_path: Path
+) -> None:
     switch = tmp_path / "kill"
-    (model,) = models_in(kept, Fragile)
-    with kept.connect() as store:
+    (model,) = models_in(postgres, Fragile)
+    with postgres.connect() as store:
         store.append([join(f"s{number}", f"c{number % 7}") for number in range(50)])
         store.append(join(f"killer {switch}", "c3"))
         switch.touch()
         with pytest.raises(Unavailable, match="Spark could not fold the log") as told:
-            sls.rebuild(spark, str(kept.url), Fragile, model.table, lease=LEASE, **kept.options)
+            sls.rebuild(spark, str(postgres.url), Fragile, model.table, **postgres.options)
         assert "call it again" in told.value.hint
-        rebuilt = sls.rebuild(spark, str(kept.url), Fragile, model.table, lease=LEASE, **kept.options)
+        rebuilt = sls.rebuild(spark, str(postgres.url), Fragile, model.table, **postgres.options)
         assert (rebuilt.keys, rebuilt.events) == (7, 51)
         judge(store, model)
 

@@ -22,7 +22,7 @@ from strandline.spark.rebuild import SparkBulk
 from strandline.spark.rebuild.parts import FilePart, TablePart
 
 KILLED = 9
-POINTS = ["writing", "written", "folded", "moved", "committed", "swapping"]
+POINTS = ["writing", "folded", "moved", "committed", "swapping"]
 
 
 def die(*_: Any, **__: Any) -> Any:
@@ -42,8 +42,6 @@ def arm(point: str) -> None:
     match point:
         case "writing":
             FilePart.write, TablePart.write = die_after(FilePart.write), die_after(TablePart.write)  # type: ignore
-        case "written":
-            FilePart.commit, TablePart.commit = die_after(FilePart.commit), die_after(TablePart.commit)  # type: ignore
         case "folded":
             SparkBulk.finish = die  # type: ignore
         case "moved":

@@ -90,7 +90,7 @@ class SparkBulk:
         self._spark = spark
         self._engine = store.engine
         self._known = known or {}
-        self._attempts: list[str] = []
+        self._told: list[Any] = []
         self.events = 0
 
     def begin(self, shadows: Sequence[Made], tx: Transaction) -> None:
@@ -101,13 +101,13 @@ class SparkBulk:
         for row in told:
             if row.error is not None:
                 raise error_of(row.error, row.message, row.hint)
-        self._attempts = [row.attempt for row in told if row.attempt is not None]
-        self.events += sum(row.events for row in told)
+        self._told = [row for row in told if row.attempt is not None]
 
     def finish(self, shadows: Sequence[Made], tx: Transaction) -> None:
         parts = parts_of(self._job(shadows))
-        parts.move(tx, self._attempts)
+        parts.move(tx, [row.attempt for row in self._told])
         parts.remove(tx)
+        self.events = sum(row.events for row in self._told)
 
     def abandon(self, shadows: Sequence[Made], tx: Transaction) -> None:
         parts_of(self._job(shadows)).remove(tx)
