@@ -31,7 +31,7 @@ from strandline.domain.folding import Fold
 
 from .commands import Course
 from .homes import Databases, Directories, Home
-from .machine import MIB, ForeignLoad, describe, processes_with, resident_bytes
+from .machine import MIB, ForeignLoad, describe, descendants_with, resident_bytes
 from .workload import NewEvent, Workload, any_event
 
 BATCH = 1_000
@@ -169,7 +169,7 @@ def _timed(row: Row) -> Iterator[None]:
 
     def watch() -> None:
         while not is_over.wait(SAMPLE_SECONDS):
-            most.extend(map(_worker_bytes, processes_with("pyspark.daemon")))
+            most.extend(map(_worker_bytes, descendants_with("pyspark.daemon")))
 
     thread = threading.Thread(target=watch)
     thread.start()

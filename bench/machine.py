@@ -38,13 +38,13 @@ def resident_bytes(process: int | str) -> int:
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
 
 
-def processes_with(text: str) -> list[int]:
-    """The processes whose command line has this text."""
+def descendants_with(text: str) -> list[int]:
+    """The processes that this one has started, or they in turn, whose command line has this text."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for process in _family(os.getpid(), _processes()):
         try:
-            if text.encode() in path.read_bytes():
-                found.append(int(path.parent.name))
+            if text.encode() in Path(f"/proc/{process}/cmdline").read_bytes():
+                found.append(process)
         except OSError:  # it has just ended
             continue
     return found
@@ -89,20 +89,31 @@ def _busy_seconds() -> float:
 
 def _own_seconds(pid: int) -> float:
     """CPU seconds of a process and its descendants; those that ended are in the figures of their parents."""
-    seconds: dict[int, float] = {}
-    children: dict[int, list[int]] = {}
+    processes = _processes()
+    return sum(processes[process][1] for process in _family(pid, processes) if process in processes)
+
+
+def _processes() -> dict[int, tuple[int, float]]:
+    """All processes: their parents, and the CPU seconds that they took."""
+    found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:  # it has just ended
             continue
-        process = int(path.parent.name)
-        children.setdefault(int(fields[1]), []).append(process)
-        seconds[process] = sum(map(int, fields[11:15])) / _TICKS
+        found[int(path.parent.name)] = (int(fields[1]), sum(map(int, fields[11:15])) / _TICKS)
+    return found
+
+
+def _family(pid: int, processes: dict[int, tuple[int, float]]) -> list[int]:
+    """A process and its descendants."""
+    children: dict[int, list[int]] = {}
+    for process, (parent, _) in processes.items():
+        children.setdefault(parent, []).append(process)
     family = [pid]
     for process in family:
         family += children.get(process, ())
-    return sum(seconds.get(process, 0.0) for process in family)
+    return family
 
 
 def _cpu_name() -> str:

@@ -33,6 +33,7 @@ def ask(store: EventStore) -> None:
     assert_type(courses.run(store), int)
     assert_type(courses.catch_up(store, 100), int)
     assert_type(courses.rebuild(store, engine="process"), bool)
+    assert_type(courses.rebuild(store, engine="spark"), bool)
     assert_type(courses.get("c1"), Course | None)
     assert_type(courses.get("c1", store=store), Course | None)
     assert_type(courses.find("is_defined", limit=3), list[Course])
