@@ -31,7 +31,7 @@ from strandline.domain.folding import Fold
 
 from .commands import Course
 from .homes import Databases, Directories, Home
-from .machine import MIB, ForeignLoad, describe, descendants_with, resident_bytes
+from .machine import MIB, ForeignLoad, descendants_with, describe, resident_bytes
 from .workload import NewEvent, Workload, any_event
 
 BATCH = 1_000

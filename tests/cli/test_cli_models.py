@@ -11,7 +11,7 @@ import strandline
 from places import Place
 from strandline import Event, Projection, on
 from strandline.follow import ReadModel
-from strandline.follow.models.making import prepare_shadow
+from strandline.follow.models.rebuilding import prepare_shadow
 
 COURSE = "school_models:Course"
 SLOW = """

@@ -14,7 +14,7 @@ from places import Place
 from strandline import EventStore
 from strandline.errors import FollowerFailed
 from strandline.follow import ReadModel
-from strandline.follow.models.making import prepare_shadow
+from strandline.follow.models.rebuilding import prepare_shadow
 
 place = kept  # a store in memory has no tables
 

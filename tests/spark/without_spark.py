@@ -117,4 +117,4 @@ def fill_only(store: EventStore, model: ReadModel[Any]) -> int:
 
 
 def take(steps: Any, store: EventStore, model: ReadModel[Any]) -> Any:
-    return drive(steps, model.pair(store).shadow.follower.perform, errors=INTERRUPTS)
+    return drive(steps, model.pair(store).shadow.follower.steps.take, errors=INTERRUPTS)

@@ -13,7 +13,7 @@ import msgspec
 from ...append import MAX_POSITION
 from ...engine.following import FollowerRow, Transaction
 from ...errors import FollowerFailed, InvalidInput, StrandlineError
-from ..follower import Followed
+from ..blocking import Followed
 from ..lease import Lease, LeaseLost, taken
 from ..steps import Look, Steps, Wait, at_once
 from .making import Made

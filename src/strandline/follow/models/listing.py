@@ -58,11 +58,12 @@ def _status(engine: Engine, table: str, live: FollowerRow | None, shadow: Follow
     return ModelStatus(
         table,
         status_of(engine, row),
-        _count(engine, table) if columns_of(engine, table) else None,
+        count_rows(engine, table) if columns_of(engine, table) else None,
         None if shadow is None else status_of(engine, shadow),
     )
 
 
-def _count(engine: Engine, table: str) -> int:
+def count_rows(engine: Engine, table: str) -> int:
+    """How many rows a table has."""
     ((count,),) = engine.rows(f"select count(*) from {identifier(table, 'table')}")
     return int(count)

@@ -113,10 +113,6 @@ class Table:
         """The state of a key."""
         return next((self.columns.state_of(row)[0] for row in engine.rows(self._select_one, key)), None)
 
-    def count(self, engine: Engine) -> int:
-        """How many rows there are."""
-        return int(engine.rows(f"select count(*) from {self._quoted}")[0][0])
-
     def find(
         self, engine: Engine, where: str, parameters: Sequence[Any], order_by: str, limit: int | None
     ) -> list[Projection]:

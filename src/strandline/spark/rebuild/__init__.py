@@ -13,9 +13,10 @@ from ...domain.projection import Projection
 from ...engine.following import Transaction
 from ...engine.open import DEFAULT_LOG
 from ...errors import InvalidInput
-from ...follow.follower import Followed
+from ...follow.blocking import Followed
 from ...follow.lease import LEASE_SECONDS
 from ...follow.models.filling import Bulk
+from ...follow.models.listing import count_rows
 from ...follow.models.making import Made
 from ...follow.models.read_model import BATCH, ReadModel
 from ...follow.models.rebuilding import rebuild as rebuild_steps
@@ -64,10 +65,10 @@ def rebuild(
     with connect(address, log=log, create=False, decision_cache=0) as store:
         folding = SparkBulk(spark, store, known)
         pairs = [model.pair(store) for model in models]
-        drive(rebuild_steps(pairs, BATCH, folding), pairs[0].shadow.follower.perform, errors=INTERRUPTS)
+        drive(rebuild_steps(pairs, BATCH, folding), pairs[0].shadow.follower.steps.take, errors=INTERRUPTS)
         return Rebuilt(
             tuple(tables),
-            sum(pair.live.table.count(store.engine) for pair in pairs),
+            sum(count_rows(store.engine, name) for name in tables),
             folding.events,
             min(model.status(store=store).position for model in models),
             time.monotonic() - began,
