@@ -129,6 +129,7 @@ def test_a_stale_check_that_nothing_matches_is_as_cheap_as_a_new_one(large: Coun
 
 def test_an_id_is_looked_up_in_its_index(large: Counted) -> None:
     assert large.touched(lambda: large.search.position_of([uuid4().bytes])) <= 1
+    assert large.touched(lambda: large.search.events_with_ids([uuid4().bytes for _ in range(1_000)])) <= FEW
     event = Event("New", {})
 
     def twice() -> None:

@@ -23,6 +23,7 @@ LOOK_UPS = {
     "events_at": (apsw.carray(array("q", [1, 2])),),
     "events_backward": (0, 100, 10),
     "events_forward": (0, 100, 10),
+    "events_with_ids": (apsw.carray((b"x", b"y")),),
     "ids_in_log": (apsw.carray((b"x", b"y")),),
     "last_append": (2,),
     "recent_events": (0, 10),

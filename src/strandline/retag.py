@@ -63,18 +63,22 @@ class Retag:
 
     def changed(self, event: SequencedEvent) -> tuple[str, ...]:
         """The tags that the event is to have."""
-        tags = set(event.tags)
-        for prefix, replacement in self.replace.items():
-            old = {tag for tag in tags if tag.startswith(f"{prefix}:")}
-            if old:
-                tags = (tags - old) | replacement
-        tags.update(self.add)
+        tags = self._wanted(event)
         if len(tags) > MAX_TAGS:
             raise InvalidInput(
                 f"event {event.position} would have {len(tags)} tags, the limit is {MAX_TAGS}",
                 hint="retag fewer events, or replace tags instead of adding",
             )
         return tuple(sorted(tags))
+
+    def _wanted(self, event: SequencedEvent) -> set[str]:
+        tags = set(event.tags)
+        for prefix, replacement in self.replace.items():
+            old = {tag for tag in tags if tag.startswith(f"{prefix}:")}
+            if old:
+                tags = (tags - old) | replacement
+        tags.update(self.add)
+        return tags
 
     def checked(self, position: int, found: SequencedEvent | None) -> SequencedEvent:
         """The event at a position that was asked for, if it may be retagged."""
@@ -86,6 +90,19 @@ class Retag:
                 hint="retag events that users wrote",
             )
         return found
+
+
+class TagsOfEach(Retag):
+    """A request to add tags to some events, to each its own."""
+
+    __slots__ = ("tags_of",)
+
+    def __init__(self, tags_of: Mapping[int, Iterable[str]]) -> None:
+        self.target = _positions(tags_of)
+        self.tags_of = {position: check_tags(tags, InvalidInput) for position, tags in tags_of.items()}
+
+    def _wanted(self, event: SequencedEvent) -> set[str]:
+        return {*event.tags, *self.tags_of[event.position]}
 
 
 def plan(

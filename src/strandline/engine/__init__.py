@@ -118,6 +118,10 @@ class Engine(Protocol):
         """At most `size` recorded appends with `first > after`, in order; empty at the end."""
         ...
 
+    def events_with_ids(self, ids: Sequence[bytes]) -> list[SequencedEvent]:
+        """Those events that have one of these ids, with their tags as appended, in the order of the log."""
+        ...
+
     def stats(self) -> Stats:
         """Figures about the log."""
         ...

@@ -182,6 +182,12 @@ class MemoryEngine:
         with self._lock:
             return [append for append in self._appends if append.first > after][:size]
 
+    def events_with_ids(self, ids: Sequence[bytes]) -> list[SequencedEvent]:
+        wanted = set(ids)
+        with self._lock:
+            found = [event for event in self._log if event.raw_id in wanted]
+            return [event.with_present_tags(self._tags[event.position - 1][0][1]) for event in found]
+
     def stats(self) -> Stats:
         with self._lock:
             return Stats(

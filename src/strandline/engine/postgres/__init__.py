@@ -21,6 +21,7 @@ import psycopg
 
 from ...append import AppendResult, RecordedAppend
 from ...errors import AppendConditionFailed, StoreClosed, StrandlineError, Unavailable
+from ...event import SequencedEvent
 from ...query import Query
 from .. import Outcome, Page, Snapshot, Span, Stats, Work
 from ..following import DeadLetter, FollowerRow, not_answered
@@ -175,6 +176,9 @@ class PostgresEngine:
 
     def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
         return self._ask(lambda search: search.appends_page(after, size))
+
+    def events_with_ids(self, ids: Sequence[bytes]) -> list[SequencedEvent]:
+        return self._ask(lambda search: search.events_with_ids(ids))
 
     def load_snapshot(self, projection: str, key: str) -> Snapshot | None:
         return self._ask(lambda search: search.load_snapshot(projection, key))

@@ -36,6 +36,7 @@ class Statements:
         self.append_holding = address.sql("append_holding")
         self.events_appended = address.sql("events_appended")
         self.events_at = address.sql("events_at")
+        self.events_with_ids = address.sql("events_with_ids")
         self.appends_after = address.sql("appends_after")
         self.position_at = address.sql("position_at")
         self.stats = address.sql("stats")
@@ -121,6 +122,10 @@ class Search:
     def events_appended(self, first: int, last: int) -> list[SequencedEvent]:
         """Events with their tags as appended."""
         return events_of(self._call(self._sql.events_appended, (bigint(first - 1), bigint(last))))
+
+    def events_with_ids(self, ids: Sequence[bytes]) -> list[SequencedEvent]:
+        """See `Engine.events_with_ids`."""
+        return events_of(self._call(self._sql.events_with_ids, (uuid_array(ids),)))
 
     def now(self) -> int:
         """The time by the database's clock."""

@@ -20,6 +20,7 @@ import msgspec
 
 from ...append import RecordedAppend
 from ...errors import StoreClosed, Unavailable
+from ...event import SequencedEvent
 from ...query import Query
 from .. import Outcome, Page, Snapshot, Span, Stats, Work
 from ..following import DeadLetter, FollowerRow, is_handling, not_answered
@@ -52,6 +53,7 @@ LOOK_EVERY_SECONDS = 0.01
 _LOG_ID = sql("log_id")
 _HEAD = sql("head")
 _LAST_APPEND = sql("last_append")
+_EVENTS_WITH_IDS = sql("events_with_ids")
 _RECORDED_AT = sql("recorded_at")
 _STATS = sql("stats")
 _SNAPSHOT_LOAD = sql("snapshot_load")
@@ -161,6 +163,12 @@ class SqliteEngine:
         return self._look(
             lambda search: recorded_appends(search.connection, self._names, after, size), is_long=True
         )
+
+    def events_with_ids(self, ids: Sequence[bytes]) -> list[SequencedEvent]:
+        if not ids:
+            return []
+        wanted = apsw.carray(tuple(ids))
+        return self._look(lambda search: search.connection.events(_EVENTS_WITH_IDS, (wanted,)), is_long=True)
 
     def load_snapshot(self, projection: str, key: str) -> Snapshot | None:
         rows = self._ask(lambda search: search.connection.execute(_SNAPSHOT_LOAD, (projection, key)))
