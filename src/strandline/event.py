@@ -259,7 +259,7 @@ class Event(_Data):
         return f"Event({self.type!r}, {_preview(self.data)}, tags={list(self.tags)!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore_event, tuple(getattr(self, name) for name in Event.__slots__)
+        return restore_event, tuple(getattr(self, name) for name in Event.__slots__)
 
 
 class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
@@ -489,7 +489,8 @@ def _preview(data: bytes) -> str:
     return repr(data if len(data) <= 60 else data[:57] + b"...")
 
 
-def _restore_event(*values: object) -> Event:
+def restore_event(*values: object) -> Event:
+    """The event with these values of its slots, which were those of an event before."""
     event = object.__new__(Event)
     for name, value in zip(Event.__slots__, values, strict=True):
         object.__setattr__(event, name, value)

@@ -1,8 +1,18 @@
 """The data pipeline on Apache Spark: everything that reads the whole log at once."""
 
 from .fold import fold, register_fold
+from .importing import Imported, import_events
 from .rebuild import Rebuilt, rebuild
 from .session import session
 from .source import register
 
-__all__ = ["Rebuilt", "fold", "rebuild", "register", "register_fold", "session"]
+__all__ = [
+    "Imported",
+    "Rebuilt",
+    "fold",
+    "import_events",
+    "rebuild",
+    "register",
+    "register_fold",
+    "session",
+]

@@ -1,0 +1,78 @@
+"""The files of a source as pieces of staged events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from ...errors import InvalidInput, NotFound
+from ..staging.piece import Piece
+from ..staging.source import Settings, stage
+from .lines import READERS, Lines
+from .rows import Rows, check_columns
+
+# Folders in folders are looked into; what their names say (date=2026-01-31) is no column of an event.
+_EVERYWHERE = {"recursiveFileLookup": "true"}
+
+
+def staged_files(
+    spark: SparkSession,
+    paths: Sequence[str],
+    format: str,
+    order_by: str | None,
+    folder: str,
+    settings: Settings,
+) -> list[Piece]:
+    """Let executors check and stage what is in the files; the pieces are in the order of the source."""
+    if format == "parquet":
+        frame = _read(lambda: spark.read.options(**_EVERYWHERE).parquet(*paths), paths)
+        order = check_columns(frame.schema, order_by or ("position" if "position" in frame.columns else None))
+        return stage(_sorted(frame, order), Rows, folder, {"order_by": order, **settings})
+    if format not in READERS:
+        raise InvalidInput(f"there is no format {format!r:.40}", hint=f"use {', '.join(READERS)} or parquet")
+    if order_by is not None:
+        raise InvalidInput("lines have their order already", hint="leave order_by out; it is for Parquet")
+    return stage(_lines(spark, paths), Lines, folder, {"format": format, **settings})
+
+
+def _lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """The lines with their place: which of the paths, which file, which split of it."""
+    reader = spark.read.options(lineSep="\n", **_EVERYWHERE)
+    frames = [_read(lambda path=path: reader.text(path), [path]) for path in paths]  # type: ignore[misc]
+    numbered = (
+        frame.select(
+            F.lit(number),
+            F.col("_metadata.file_path"),
+            F.col("_metadata.file_block_start"),
+            F.col("value").cast("binary"),
+        )
+        for number, frame in enumerate(frames)
+    )
+    return reduce(DataFrame.union, numbered)
+
+
+def _sorted(frame: DataFrame, order_by: str) -> DataFrame:
+    """The rows in their order; those that are equal in it, in the order of their files."""
+    place = {
+        "_file": F.col("_metadata.file_path"),
+        "_block": F.col("_metadata.file_block_start"),
+        "_row": F.monotonically_increasing_id(),
+    }
+    return frame.withColumns(place).orderBy(F.col(f"`{order_by}`"), *place).drop(*place)
+
+
+def _read(load: Callable[[], DataFrame], paths: Sequence[str]) -> DataFrame:
+    try:
+        return load()
+    except PySparkException as error:
+        where = ", ".join(paths)
+        if isinstance(error, AnalysisException) and error.getCondition() == "PATH_NOT_FOUND":
+            raise NotFound(f"there is no file at {where}", hint="correct the path") from None
+        raise InvalidInput(
+            f"Spark cannot read {where}: {str(error).partition(chr(10))[0]:.200}",
+            hint="is it a file of this format?",
+        ) from error
