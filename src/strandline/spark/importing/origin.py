@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -12,12 +12,20 @@ from ..staging.piece import Piece
 from .columns import events_of
 
 
+class Place(Protocol):
+    """Where rows come from."""
+
+    def place(self, row: int) -> str:
+        """A row, as errors name it."""
+        ...
+
+
 class Staged(NamedTuple):
     """An event to append."""
 
     event: Event
     row: int
-    origin: Origin
+    origin: Place
 
 
 class Origin:

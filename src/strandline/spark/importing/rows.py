@@ -13,9 +13,11 @@ from pyspark.sql.types import (
     CalendarIntervalType,
     DataType,
     MapType,
+    NullType,
     StringType,
     StructType,
     VariantType,
+    YearMonthIntervalType,
 )
 
 from ...append import MAX_DATA_BYTES, check_size
@@ -41,7 +43,15 @@ KINDS = {
     "key": _TEXT,
 }
 OF_THE_LOG = ("position", "recorded_at")  # a log gives new ones
-_UNSORTABLE = (ArrayType, MapType, StructType, VariantType, CalendarIntervalType)
+_UNSORTABLE = (
+    ArrayType,
+    CalendarIntervalType,
+    MapType,
+    NullType,
+    StructType,
+    VariantType,
+    YearMonthIntervalType,
+)
 
 
 class Rows(StagingSource):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
 from .batch import BatchReader
@@ -10,6 +10,7 @@ from .columns import SCHEMA
 from .options import BATCH, STREAM, Options
 from .pushdown import PushdownReader
 from .stream import StreamReader
+from .write_options import WriteOptions
 
 
 class StrandlineSource(DataSource):
@@ -33,3 +34,9 @@ class StrandlineSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Reads as the log grows."""
         return StreamReader(Options.of(self.options, STREAM), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001  (Spark calls it so)
+        """Appends rows, in the order of a column."""
+        from .writer import EventWriter
+
+        return EventWriter(WriteOptions.of(self.options), schema, overwrite=overwrite)
