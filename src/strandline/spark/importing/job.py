@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -65,7 +66,7 @@ def import_events(
     goes on where it was if it is run again. `original_time` names the metadata that keeps when an event was recorded
     first. On a cluster, `staging` is a folder that all machines share.
     """
-    from ..staging.source import staging_folder
+    from ..staging.source import refuse_memory, staging_folder
     from .appending import append_in_order
     from .files import staged_files
     from .origin import origins
@@ -73,6 +74,7 @@ def import_events(
 
     began = time.monotonic()
     paths = _listed(source)
+    refuse_memory(url)
     if original_time is not None:
         check_metadata({original_time: ""})
     settings = {"max_data_bytes": max_data_bytes, "original_time": original_time}
@@ -107,7 +109,8 @@ def _listed(source: Paths) -> list[str]:
     paths = [os.fspath(path) for path in ([source] if isinstance(source, (str, os.PathLike)) else source)]
     if not paths:
         raise InvalidInput("there is nothing to import", hint="name a file, a folder or a pattern")
-    return paths
+    # Spark may run in another folder than this process.
+    return [os.path.abspath(path) if glob.glob(path) else path for path in paths]
 
 
 def _url(path: str) -> str:

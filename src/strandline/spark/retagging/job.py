@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .looking import Missing
 
 LOOKS = 5
+CATCH_UPS = 20  # who appends faster than this catches up must not keep it for ever
 
 Progress = Callable[[str, int, int], None]
 
@@ -92,12 +93,15 @@ def _add(store: EventStore, missing: Iterable[Missing], of: int = 0, progress: P
 
 
 def _catch_up(store: EventStore, rule: NamedRule, query: Query | None, after: int) -> tuple[int, int]:
-    """See to what was appended meanwhile; returns the head, and how many events were changed."""
+    """See to what was appended meanwhile; returns how far that went, and how many events were changed."""
     changed = 0
-    while (head := store.head()) > after:
+    for _ in range(CATCH_UPS):
+        head = store.head()
+        if head == after:
+            break
         changed += _add(store, _missing(store, rule, query, after, head))
         after = head
-    return head, changed
+    return after, changed
 
 
 def _missing(

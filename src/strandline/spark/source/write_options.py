@@ -9,9 +9,10 @@ from collections.abc import Mapping
 import msgspec
 
 from ...append import MAX_DATA_BYTES
-from ...engine.open import DEFAULT_LOG, place_of
+from ...engine.open import DEFAULT_LOG
 from ...errors import InvalidInput
 from ...store import EventStore, connect
+from ..staging.source import refuse_memory
 
 NAMES = ("url", "urlEnv", "log", "orderBy", "staging", "maxDataBytes")
 
@@ -61,11 +62,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
                 f"the environment variable {self.url_env} is not set here",
                 hint="set it before the Spark session starts",
             )
-        if place_of(url).engine == "memory":
-            raise InvalidInput(
-                "a log in memory belongs to one process, and Spark has several",
-                hint="use a file, or a PostgreSQL database",
-            )
+        refuse_memory(url)
         return connect(url, log=self.log, max_data_bytes=self.max_data_bytes)
 
     def check(self) -> None:

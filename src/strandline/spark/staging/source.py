@@ -13,7 +13,8 @@ import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ...errors import NotFound
+from ...engine.open import place_of
+from ...errors import InvalidInput, NotFound
 from .piece import Piece
 
 if TYPE_CHECKING:
@@ -83,6 +84,15 @@ def stage(frame: DataFrame, source: type[StagingSource], folder: str, settings: 
             hint="let staging name a folder that all machines share",
         ) from None
     return sorted(pieces, key=lambda piece: piece.first)
+
+
+def refuse_memory(url: str) -> None:
+    """Refuse a log that would be gone when the job is done."""
+    if place_of(url).engine == "memory":
+        raise InvalidInput(
+            "a log in memory belongs to one process, and Spark has several",
+            hint="use a file, or a PostgreSQL database",
+        )
 
 
 @contextlib.contextmanager
