@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from staging import events_in
 
 import strandline
-from staging import events_in
 from strandline.spark.importing.appending import append_in_order
 from strandline.spark.importing.origin import origins
 from strandline.spark.staging.piece import Piece

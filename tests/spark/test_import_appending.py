@@ -6,9 +6,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from staging import events_in, split, stage_lines, staged
 
 from places import Place
-from staging import events_in, split, stage_lines, staged
 from strandline import Event, EventIdConflict, EventStore, Query
 from strandline.spark.importing.appending import CHUNK_BYTES, CHUNK_EVENTS, append_in_order, chunks
 from strandline.spark.importing.origin import Staged, origins

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from staging import events_in, split, stage_lines
 
 from places import Place
-from staging import events_in, split, stage_lines
 from strandline import Event, Query
 from strandline.engine.maintenance import check_log
 from strandline.spark.importing.appending import append_in_order

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from staging import split, stage_lines, staged
 
 from places import Place
-from staging import split, stage_lines, staged
 from strandline import Event, EventIdConflict, InvalidEvent, to_cloudevent
 from strandline.spark.importing.appending import first_of_each
 from strandline.spark.importing.origin import origins

@@ -136,7 +136,7 @@ def test_rows_that_are_equal_in_the_column_keep_the_order_that_they_have(tmp_pat
         [datetime(2026, 1, day, tzinfo=UTC) for day in (3, 1, 2)],
         [datetime(2026, 1, day) for day in (3, 1, 2)],  # noqa: DTZ001  (Spark has times without zone)
         [date(2026, 1, day) for day in (3, 1, 2)],
-        [Decimal("1.50"), Decimal("-3"), Decimal("1.4")],
+        [Decimal("1.50"), Decimal(-3), Decimal("1.4")],
         [2.5, -1.0, float("inf")],
         [timedelta(seconds=5), timedelta(seconds=1)],
         [b"\xff", b"\x00", b"a"],

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 
-from pyspark.errors import AnalysisException, PySparkException
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as sf
 
 from ...errors import InvalidInput, NotFound
 from ..staging.piece import Piece
@@ -45,10 +46,10 @@ def _lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     frames = [_read(lambda path=path: reader.text(path), [path]) for path in paths]  # type: ignore[misc]
     numbered = (
         frame.select(
-            F.lit(number),
-            F.col("_metadata.file_path"),
-            F.col("_metadata.file_block_start"),
-            F.col("value").cast("binary"),
+            sf.lit(number),
+            sf.col("_metadata.file_path"),
+            sf.col("_metadata.file_block_start"),
+            sf.col("value").cast("binary"),
         )
         for number, frame in enumerate(frames)
     )
@@ -58,21 +59,22 @@ def _lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 def _sorted(frame: DataFrame, order_by: str) -> DataFrame:
     """The rows in their order; those that are equal in it, in the order of their files."""
     place = {
-        "_file": F.col("_metadata.file_path"),
-        "_block": F.col("_metadata.file_block_start"),
-        "_row": F.monotonically_increasing_id(),
+        "_file": sf.col("_metadata.file_path"),
+        "_block": sf.col("_metadata.file_block_start"),
+        "_row": sf.monotonically_increasing_id(),
     }
-    return frame.withColumns(place).orderBy(F.col(f"`{order_by}`"), *place).drop(*place)
+    return frame.withColumns(place).orderBy(sf.col(f"`{order_by}`"), *place).drop(*place)
 
 
 def _read(load: Callable[[], DataFrame], paths: Sequence[str]) -> DataFrame:
+    where = ", ".join(paths)
     try:
         return load()
-    except PySparkException as error:
-        where = ", ".join(paths)
-        if isinstance(error, AnalysisException) and error.getCondition() == "PATH_NOT_FOUND":
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
             raise NotFound(f"there is no file at {where}", hint="correct the path") from None
         raise InvalidInput(
-            f"Spark cannot read {where}: {str(error).partition(chr(10))[0]:.200}",
-            hint="is it a file of this format?",
+            f"Spark cannot read {where}: {error}", hint="correct the path or the format"
         ) from error
+    except Py4JError as error:
+        raise InvalidInput(f"Spark cannot read {where}", hint="is it of this format?") from error

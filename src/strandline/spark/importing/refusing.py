@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as sf
 
 from ...errors import EventIdConflict, InvalidEvent
 from ..staging.piece import REFUSALS_TOLD, Piece
@@ -30,12 +30,12 @@ def refuse_rivals(spark: SparkSession, pieces: Sequence[Piece]) -> None:
     paths = [piece.path for piece in pieces if piece.path]
     if not paths:
         return
-    content = F.xxhash64("type", "data", "tags", "stream", "subject")
+    content = sf.xxhash64("type", "data", "tags", "stream", "subject")
     rivals = (
         spark.read.parquet(*paths)
         .where("id is not null")
         .groupBy("id")
-        .agg(F.min(content).alias("one"), F.max(content).alias("other"))
+        .agg(sf.min(content).alias("one"), sf.max(content).alias("other"))
         .where("one != other")
         .limit(REFUSALS_TOLD)
         .collect()

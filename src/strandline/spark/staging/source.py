@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
@@ -19,7 +20,7 @@ from .piece import Piece
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 TOLD = "pieces.json"
 
@@ -72,7 +73,7 @@ class StagingWriter(DataSourceArrowWriter):
 
 def stage(frame: DataFrame, source: type[StagingSource], folder: str, settings: Settings) -> list[Piece]:
     """Let executors stage the rows; the pieces in the order of their keys."""
-    frame.sparkSession.dataSource.register(source)
+    _register(frame.sparkSession, source)
     told = {"folder": folder, "settings": msgspec.json.encode(settings).decode()}
     frame.write.format(source.name()).options(**told).mode("append").save()
     try:
@@ -84,6 +85,17 @@ def stage(frame: DataFrame, source: type[StagingSource], folder: str, settings: 
             hint="let staging name a folder that all machines share",
         ) from None
     return sorted(pieces, key=lambda piece: piece.first)
+
+
+_registered: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
+
+
+def _register(spark: SparkSession, source: type[StagingSource]) -> None:
+    """Once for a session: Spark warns of a source that it knows."""
+    known = _registered.setdefault(spark, set())
+    if source.label not in known:
+        spark.dataSource.register(source)
+        known.add(source.label)
 
 
 def refuse_memory(url: str) -> None:
