@@ -276,4 +276,3 @@ def test_a_worker_that_dies_while_it_stages_leaves_the_log_as_it_was(
     mark.unlink()
     writer.mode("append").save()
     assert [event.json() for event in in_log(file)] == list(range(50))
-    assert not list(tmp_path.glob("strandline-*"))

@@ -19,7 +19,7 @@ KINDS = {
     "position": pa.int64(),
     "type": pa.string(),
     "tags": pa.list_(pa.string()),
-    "data": pa.string(),
+    "data": pa.binary(),
     "id": pa.string(),
     "metadata": pa.map_(pa.string(), pa.string()),
     "stream": pa.string(),
@@ -38,7 +38,6 @@ def batch(events: list[SequencedEvent]) -> pa.RecordBatch:
     """Events as the source hands them over."""
     columns: dict[str, list[Any]] = {name: [getattr(event, name) for event in events] for name in KINDS}
     columns |= {
-        "data": [event.data.decode() for event in events],
         "id": [str(event.id) for event in events],
         "metadata": [list(event.metadata.items()) for event in events],
     }

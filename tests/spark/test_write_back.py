@@ -260,6 +260,9 @@ def test_a_url_from_the_environment_and_one_that_is_shown_nowhere(
 
 def test_what_was_staged_is_gone_afterwards(tmp_path: Path) -> None:
     place, staging = Place(tmp_path / "log.db"), tmp_path / "staging"
+    with pytest.raises(NotFound, match="nothing can be staged in"):
+        writer(place, staging=str(staging))
+    staging.mkdir()
     own = writer(place, staging=str(staging))
     message = own.write(iter([batch([row(1)])]))
     assert len(list(staging.glob("*/*.parquet"))) == 1
@@ -280,6 +283,8 @@ def test_staged_files_that_the_driver_does_not_see_are_an_error_that_says_what_t
     own.abort([message])
     with pytest.raises(NotFound, match="does not see what executors staged"):
         own.commit([message])
+    with pytest.raises(NotFound, match="an executor does not see the driver's folder"):
+        own.write(iter([batch([row(1)])]))
     assert numbers(place) == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..engine.open import place_of
+from ..engine.open import Place, place_of
 from ..errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -14,14 +14,9 @@ if TYPE_CHECKING:
 
 def reachable(spark: SparkSession, url: str | os.PathLike[str]) -> str:
     """The URL as executors can use it; refused if they cannot."""
-    place = place_of(url)
+    place = kept_place(url)
     if place.engine == "postgres":
         return place.address
-    if place.engine == "memory":
-        raise InvalidInput(
-            "a log in memory belongs to one process, and Spark has several",
-            hint="use a file, or a PostgreSQL database",
-        )
     master = str(spark.conf.get("spark.master", "") or "")
     if not is_local(master):
         raise InvalidInput(
@@ -30,6 +25,17 @@ def reachable(spark: SparkSession, url: str | os.PathLike[str]) -> str:
         )
     # Python workers may run in another folder than this process.
     return os.path.abspath(place.address)
+
+
+def kept_place(url: str | os.PathLike[str]) -> Place:
+    """Where the log is; refused if it would be gone with this process."""
+    place = place_of(url)
+    if place.engine == "memory":
+        raise InvalidInput(
+            "a log in memory belongs to one process, and Spark has several",
+            hint="use a file, or a PostgreSQL database",
+        )
+    return place
 
 
 def is_local(master: str) -> bool:

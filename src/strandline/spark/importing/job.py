@@ -15,6 +15,7 @@ from ...engine.open import DEFAULT_LOG
 from ...errors import InvalidInput
 from ...event import check_metadata
 from ...store import connect
+from ..reach import kept_place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +67,7 @@ def import_events(
     goes on where it was if it is run again. `original_time` names the metadata that keeps when an event was recorded
     first. On a cluster, `staging` is a folder that all machines share.
     """
-    from ..staging.source import refuse_memory, staging_folder
+    from ..staging.source import staging_folder
     from .appending import append_in_order
     from .files import staged_files
     from .origin import origins
@@ -74,12 +75,12 @@ def import_events(
 
     began = time.monotonic()
     paths = _listed(source)
-    refuse_memory(url)
+    place = kept_place(url)
     if original_time is not None:
         check_metadata({original_time: ""})
     settings = {"max_data_bytes": max_data_bytes, "original_time": original_time}
     with (
-        connect(url, log=log, max_data_bytes=max_data_bytes) as store,
+        connect(place.address, log=log, max_data_bytes=max_data_bytes) as store,
         staging_folder(staging) as folder,
     ):
         pieces = staged_files(spark, paths, format, order_by, folder, settings)

@@ -14,6 +14,7 @@ from ...names import RESERVED
 from ...query import Query
 from ...retag import MAX_CHANGES, TagsOfEach
 from ...store import EventStore, connect, only
+from ..reach import kept_place
 from .rule import NamedRule, Rule
 
 if TYPE_CHECKING:
@@ -54,13 +55,13 @@ def retag(
     was appended meanwhile is seen to as well. A run that was interrupted is simply run again. On a cluster, `staging`
     is a folder that all machines share.
     """
-    from ..staging.source import refuse_memory, staging_folder
+    from ..staging.source import staging_folder
     from .looking import look, missing_in
 
     began = time.monotonic()
     named = NamedRule(rule)
-    refuse_memory(url)
-    with connect(url, log=log, create=False) as store:
+    place = kept_place(url)
+    with connect(place.address, log=log, create=False) as store:
         head, changed, looks, is_complete = store.head(), 0, 0, False
         while not is_complete and looks < LOOKS:
             with staging_folder(staging) as folder:

@@ -62,7 +62,7 @@ def events_of(batch: pa.RecordBatch) -> Iterator[SequencedEvent]:
         yield SequencedEvent(
             row["position"],
             row["type"],
-            row["data"].encode() if isinstance(row["data"], str) else bytes(row["data"]),
+            row["data"],
             join_tags(row["tags"]),
             row["stream"],
             row["subject"],
@@ -76,7 +76,7 @@ def look(
     spark: SparkSession, url: str, rule: NamedRule, *, log: str, query: Query | None, until: int, folder: str
 ) -> list[Piece]:
     """Let executors ask the rule about every event up to `until`; raises what is wrong with the rule."""
-    frame = events(spark, url, log=log, query=query, until=until)
+    frame = events(spark, url, log=log, query=query, until=until, binary=True)
     pieces = stage(frame, Looking, folder, {"rule": rule.path})
     for piece in pieces:
         for refusal in piece.refusals:

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from ...engine import Engine
-from ...engine.open import DEFAULT_LOG, Place, open_engine, place_of
+from ...engine.open import DEFAULT_LOG, Place, open_engine
 from ...errors import InvalidInput
 from ...query import Query
+from ..reach import kept_place
 
 LATEST = "latest"
 COMMON = ("url", "urlEnv", "log", "query", "partitions")
@@ -65,13 +66,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def place(self) -> Place:
         """Where the log is, seen from this machine."""
-        place = place_of(self._url())
-        if place.engine == "memory":
-            raise InvalidInput(
-                "a log in memory belongs to one process, and Spark has several",
-                hint="use a file or a PostgreSQL database",
-            )
-        return place
+        return kept_place(self._url())
 
     def open(self) -> Engine:
         """The log."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from typing import Any
-from uuid import uuid4
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -17,7 +15,7 @@ from ..importing.appending import append_in_order
 from ..importing.rows import RowReader, check_columns
 from ..importing.runs import merged, sorted_runs
 from ..staging.piece import REFUSALS_TOLD, Piece
-from ..staging.source import Pieces
+from ..staging.source import Pieces, new_folder
 from .write_options import WriteOptions
 
 
@@ -32,13 +30,12 @@ class EventWriter(DataSourceArrowWriter):
             raise InvalidInput("a log only grows: nothing in it is overwritten", hint='use .mode("append")')
         self._order_by = check_columns(schema, options.order_by)
         self._options = options
-        self._folder = os.path.join(options.staging, f"strandline-{uuid4().hex}")
         options.check()
+        self._folder = new_folder(options.staging)
 
     def write(self, iterator: Iterator[Any]) -> Pieces:
         """Stage the rows of a task."""
         context = TaskContext.get()
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
         reader = RowReader(self._order_by, max_data_bytes=self._options.max_data_bytes)
         task = context.partitionId() if context else 0
         return Pieces(list(sorted_runs(iterator, self._folder, self._order_by, reader, task)))

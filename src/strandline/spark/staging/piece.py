@@ -15,6 +15,7 @@ from ...errors import NotFound
 
 BATCH = 1_000
 REFUSALS_TOLD = 5
+SHARED = "on a cluster, let staging name a folder that all its machines share"
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -53,10 +54,7 @@ class Piece(msgspec.Struct):
         try:
             file = pq.ParquetFile(self.path)
         except FileNotFoundError:
-            raise NotFound(
-                "the driver does not see what executors staged",
-                hint="on a cluster, let staging name a folder that all its machines share",
-            ) from None
+            raise NotFound("the driver does not see what executors staged", hint=SHARED) from None
         with file:
             yield from file.iter_batches(BATCH)
 
@@ -77,8 +75,14 @@ class PieceWriter:
         )
         if batch.num_rows:
             if self._file is None:
-                self._file = pq.ParquetWriter(self._path, self._schema, compression="lz4")
+                self._file = self._opened()
             self._file.write_batch(batch)
+
+    def _opened(self) -> pq.ParquetWriter:
+        try:
+            return pq.ParquetWriter(self._path, self._schema, compression="lz4")
+        except FileNotFoundError:
+            raise NotFound("an executor does not see the driver's folder", hint=SHARED) from None
 
     def close(self) -> str:
         """The file's path."""

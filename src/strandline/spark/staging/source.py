@@ -14,9 +14,8 @@ import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ...engine.open import place_of
-from ...errors import InvalidInput, NotFound
-from .piece import Piece
+from ...errors import NotFound
+from .piece import SHARED, Piece
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,10 +79,7 @@ def stage(frame: DataFrame, source: type[StagingSource], folder: str, settings: 
         with open(os.path.join(folder, TOLD), "rb") as file:
             pieces = msgspec.json.decode(file.read(), type=list[Piece])
     except FileNotFoundError:
-        raise NotFound(
-            "the Spark driver staged where this process cannot look",
-            hint="let staging name a folder that all machines share",
-        ) from None
+        raise NotFound("the Spark driver staged where this process cannot look", hint=SHARED) from None
     return sorted(pieces, key=lambda piece: piece.first)
 
 
@@ -98,25 +94,21 @@ def _register(spark: SparkSession, source: type[StagingSource]) -> None:
         known.add(source.label)
 
 
-def refuse_memory(url: str) -> None:
-    """Refuse a log that would be gone when the job is done."""
-    if place_of(url).engine == "memory":
-        raise InvalidInput(
-            "a log in memory belongs to one process, and Spark has several",
-            hint="use a file, or a PostgreSQL database",
-        )
-
-
-@contextlib.contextmanager
-def staging_folder(parent: str | None) -> Iterator[str]:
-    """A folder of its own for a job, which is gone afterwards."""
+def new_folder(parent: str | None) -> str:
+    """A folder of its own for a job."""
     try:
-        folder = tempfile.mkdtemp(prefix="strandline-", dir=parent)
+        return tempfile.mkdtemp(prefix="strandline-", dir=parent)
     except OSError as error:
         raise NotFound(
             f"nothing can be staged in {parent}: {error.strerror}",
             hint="let staging name a folder that exists",
         ) from None
+
+
+@contextlib.contextmanager
+def staging_folder(parent: str | None) -> Iterator[str]:
+    """A folder of its own for a job, which is gone afterwards."""
+    folder = new_folder(parent)
     try:
         yield folder
     finally:
