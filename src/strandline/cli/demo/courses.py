@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strandline import DomainEvent, Projection, TagId, command, on
+from strandline import DomainEvent, Projection, SequencedEvent, TagId, command, on
 
 MOST_COURSES = 3
 
@@ -109,3 +109,8 @@ class Sales(Projection):
     def sold_twice(self) -> int:
         """Subscriptions that took a seat which was taken, or which the course does not have."""
         return len(self.sold) - len({seat for seat in self.sold if 1 <= seat <= self.seats})
+
+
+def month(event: SequencedEvent) -> list[str]:
+    """A rule for `strandline spark retag`: tags that let events be found by the month they were recorded in."""
+    return [f"month:{event.recorded_at:%Y-%m}"]
