@@ -191,6 +191,8 @@ def test_what_is_not_there_or_of_another_kind_is_said_in_a_line(import_into: Imp
         import_into(place, path, "xml")
     with pytest.raises(InvalidInput, match="nothing to import"):
         import_into(place, [])
+    with pytest.raises(InvalidInput, match=r"Spark passes over .*_events\.ndjson"):
+        import_into(place, as_lines(some(1), tmp_path / "_events.ndjson"))
     with pytest.raises(InvalidInput, match="lines have their order"):
         import_into(place, path, order_by="position")
     with pytest.raises(InvalidInput, match="a log in memory"):

@@ -111,7 +111,13 @@ def _listed(source: Paths) -> list[str]:
     if not paths:
         raise InvalidInput("there is nothing to import", hint="name a file, a folder or a pattern")
     # Spark may run in another folder than this process.
-    return [os.path.abspath(path) if glob.glob(path) else path for path in paths]
+    listed = [os.path.abspath(path) if glob.glob(path) else path for path in paths]
+    for path in listed:
+        if os.path.basename(path.rstrip("/")).startswith(("_", ".")):
+            raise InvalidInput(
+                f"Spark passes over {path}, as over all that begins with _ or .", hint="rename it"
+            )
+    return listed
 
 
 def _url(path: str) -> str:
