@@ -17,7 +17,7 @@ _REASON = re.compile(r"^.*\w+(?:Exception|Error): (.*)$", re.MULTILINE)
 @contextmanager
 def failures(what: str, hint: str) -> Iterator[None]:
     """Raise what an executor raised; or say that Spark failed at something, and what to do."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
