@@ -97,7 +97,7 @@ def _register(spark: SparkSession, source: type[StagingSource]) -> None:
 def new_folder(parent: str | None) -> str:
     """A folder of its own for a job."""
     try:
-        return tempfile.mkdtemp(prefix="strandline-", dir=parent)
+        return tempfile.mkdtemp(prefix="strandline-staging-", dir=parent)
     except OSError as error:
         raise NotFound(
             f"nothing can be staged in {parent}: {error.strerror}",
