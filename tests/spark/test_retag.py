@@ -10,7 +10,7 @@ import rules
 import strandline.spark as sls
 from places import Place
 from strandline import Event, InvalidInput, Query
-from strandline.errors import NotFound
+from strandline.errors import NotFound, Unavailable
 from strandline.retag import changes_of
 
 
@@ -71,7 +71,7 @@ def test_a_worker_that_dies_leaves_the_log_as_it_was(spark, file: Place, tmp_pat
     with file.connect() as store:
         store.append([Event("Counted", str(mark)) for _ in range(10)])
         mark.touch()
-        with pytest.raises(Exception, match="exited unexpectedly"):
+        with pytest.raises(Unavailable, match=r"Spark could not prepare the events: .*exited unexpectedly"):
             sls.retag(spark, str(file.url), "rules:deadly")
         assert store.head() == 10
     mark.unlink()

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.types import StructType
 
 from ...errors import NotFound
+from ..failures import failures
 from .piece import SHARED, Piece
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def stage(frame: DataFrame, source: type[StagingSource], folder: str, settings: 
     """Let executors stage the rows; the pieces in the order of their keys."""
     _register(frame.sparkSession, source)
     told = {"folder": folder, "settings": msgspec.json.encode(settings).decode()}
-    frame.write.format(source.name()).options(**told).mode("append").save()
+    with failures("prepare the events", hint="look at what Spark logged, then run it again"):
+        frame.write.format(source.name()).options(**told).mode("append").save()
     try:
         with open(os.path.join(folder, TOLD), "rb") as file:
             pieces = msgspec.json.decode(file.read(), type=list[Piece])
