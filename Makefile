@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PINS := constraints/pins.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test check bench bench-full clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,8 +26,11 @@ check: setup ## ruff, mypy --strict, pyright, import-linter
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
-bench: setup ## against the peers, embedded and on PostgreSQL, in one run, with ratios (7 minutes)
+bench: setup ## against the peers, embedded and on PostgreSQL, in one run, with ratios (5 minutes)
 	$(BIN)/python -m bench
+
+bench-full: setup ## the same with every size and setting (hours; go on where it stopped: the same command)
+	$(BIN)/python -m bench --full
 
 clean: ## remove what make and the tests made
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

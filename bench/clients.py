@@ -6,16 +6,13 @@ import asyncio
 import gc
 import threading
 from array import array
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from .stores import AsyncClient, AsyncCommandClient, Client, CommandClient
-from .workload import Decision, NewEvent, Query
-
 # A step does one operation and returns what it counts for: 1, or the number of events.
 Step = Callable[[], int]
-AsyncStep = Callable[[], Awaitable[int]]
+AsyncStep = Callable[[], Coroutine[None, None, int]]
 
 
 @dataclass
@@ -55,10 +52,15 @@ def join(samples: Sequence[Sample]) -> Sample:
     return joined
 
 
+def warm_up(seconds: float) -> float:
+    """How long clients work before it counts."""
+    return min(0.3, seconds / 5)
+
+
 def run_threads(steps: Sequence[Step], seconds: float) -> Sample:
     """Repeat each step in a thread of its own; every one runs at least once after the warm-up."""
     _set_own_objects_aside()
-    begin = perf_counter() + _warm_up(seconds)
+    begin = perf_counter() + warm_up(seconds)
     samples = [Sample(begin) for _ in steps]
 
     def repeat(step: Step, sample: Sample) -> None:
@@ -70,8 +72,8 @@ def run_threads(steps: Sequence[Step], seconds: float) -> Sample:
     return join(samples)
 
 
-def run_times(steps: Sequence[Step], times: int) -> None:
-    """Repeat each step so many times, in a thread of its own."""
+def run_each(steps: Sequence[Step], times: int = 1) -> None:
+    """Take each step so many times, in a thread of its own."""
 
     def repeat(step: Step) -> None:
         for _ in range(times):
@@ -83,7 +85,7 @@ def run_times(steps: Sequence[Step], times: int) -> None:
 async def run_tasks(steps: Sequence[AsyncStep], seconds: float) -> Sample:
     """Like `run_threads`, in tasks of this event loop."""
     _set_own_objects_aside()
-    begin = perf_counter() + _warm_up(seconds)
+    begin = perf_counter() + warm_up(seconds)
     samples = [Sample(begin) for _ in steps]
 
     async def repeat(step: AsyncStep, sample: Sample) -> None:
@@ -95,117 +97,6 @@ async def run_tasks(steps: Sequence[AsyncStep], seconds: float) -> Sample:
         for step, sample in zip(steps, samples, strict=True):
             group.create_task(repeat(step, sample))
     return join(samples)
-
-
-def appends(client: Client, decisions: Iterator[Decision]) -> Step:
-    """Only the conditional append; nothing of the client's own keys is newer than its last append."""
-    after = client.head()
-
-    def step() -> int:
-        nonlocal after
-        decision = next(decisions)
-        after = client.append(decision.event, decision.query, after)
-        return 1
-
-    return step
-
-
-def cycles(client: Client, decisions: Iterator[Decision]) -> Step:
-    """Read what the decision depends on, then append."""
-
-    def step() -> int:
-        decision = next(decisions)
-        query = decision.query
-        head, _ = client.read(query)
-        client.append(decision.event, query, head)
-        return 1
-
-    return step
-
-
-def executes(client: CommandClient, decisions: Iterator[Decision]) -> Step:
-    """The cycle as a command; only stores that have such a thing can do it."""
-
-    def step() -> int:
-        client.execute(next(decisions))
-        return 1
-
-    return step
-
-
-def queries(client: Client, decisions: Iterator[Decision]) -> Step:
-    """Only the read of a decision."""
-
-    def step() -> int:
-        client.read(next(decisions).query)
-        return 1
-
-    return step
-
-
-def scans(client: Client) -> Step:
-    """Read the whole log; counts events."""
-    return client.scan
-
-
-def bulk_appends(client: Client, batch: Sequence[NewEvent]) -> Step:
-    """Write a batch; counts events."""
-
-    def step() -> int:
-        client.append_batch(batch)
-        return len(batch)
-
-    return step
-
-
-def checks(client: Client, query: Query, event: NewEvent) -> Step:
-    """Append under one condition that looks at the whole log; the event itself does not match it."""
-
-    def step() -> int:
-        client.append(event, query, 0)
-        return 1
-
-    return step
-
-
-async def appends_async(client: AsyncClient, decisions: Iterator[Decision]) -> AsyncStep:
-    """See `appends`."""
-    after = await client.head()
-
-    async def step() -> int:
-        nonlocal after
-        decision = next(decisions)
-        after = await client.append(decision.event, decision.query, after)
-        return 1
-
-    return step
-
-
-async def cycles_async(client: AsyncClient, decisions: Iterator[Decision]) -> AsyncStep:
-    """See `cycles`."""
-
-    async def step() -> int:
-        decision = next(decisions)
-        query = decision.query
-        head, _ = await client.read(query)
-        await client.append(decision.event, query, head)
-        return 1
-
-    return step
-
-
-async def executes_async(client: AsyncCommandClient, decisions: Iterator[Decision]) -> AsyncStep:
-    """See `executes`."""
-
-    async def step() -> int:
-        await client.execute(next(decisions))
-        return 1
-
-    return step
-
-
-def _warm_up(seconds: float) -> float:
-    return min(0.3, seconds / 4)
 
 
 def _set_own_objects_aside() -> None:

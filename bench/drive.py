@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
-from .clients import (
-    Sample,
-    appends,
-    appends_async,
-    cycles,
-    cycles_async,
-    executes,
-    executes_async,
-    run_tasks,
-    run_threads,
-)
+from .clients import AsyncStep, Sample, run_each, run_tasks, run_threads
+from .steps import Waitless, appends, contended_cycles, cycles, executes, in_thread
 from .stores import Store
-from .workload import Workload
+from .workload import Decision, Workload
 
-Action = Literal["append", "cycle", "execute", "cached"]
-STEPS = {"append": appends, "cycle": cycles, "execute": executes, "cached": executes}
-ASYNC_STEPS = {
-    "append": appends_async,
-    "cycle": cycles_async,
-    "execute": executes_async,
-    "cached": executes_async,
+Action = Literal["append", "cycle", "execute", "cached", "contended10", "contended50"]
+STEPS: dict[Action, Callable[[Any, Iterator[Decision]], AsyncStep]] = {
+    "append": appends,
+    "cycle": cycles,
+    "execute": executes,
+    "cached": executes,
+    "contended10": partial(contended_cycles, share=0.1),
+    "contended50": partial(contended_cycles, share=0.5),
 }
+WARMING_CLIENTS = 32
 
 
 class Crowd(NamedTuple):
@@ -42,23 +37,30 @@ def drive(
 ) -> Sample:
     """Connect, and let the crowd decide on its own keys for so many seconds."""
     keeps_states = action == "cached"
-    warm_up = [
+    decisions = [workload.decisions(crowd.first + index, crowd.everywhere) for index in range(crowd.here)]
+    keys = [
         decision
         for index in range(crowd.here if keeps_states else 0)
         for decision in workload.every_key(crowd.first + index, crowd.everywhere)
     ]
-    decisions = [workload.decisions(crowd.first + index, crowd.everywhere) for index in range(crowd.here)]
+    shares = [keys[number::WARMING_CLIENTS] for number in range(WARMING_CLIENTS)]
+    make = STEPS[action]
     if store.is_async:
 
         async def run() -> Sample:
             async with store.connect_async(address, keeps_states=keeps_states) as client:
-                for decision in warm_up:
-                    await client.execute(decision)
-                steps = [await ASYNC_STEPS[action](client, each) for each in decisions]
-                return await run_tasks(steps, seconds)
+                await asyncio.gather(*[_know(client, share) for share in shares])
+                return await run_tasks([make(client, each) for each in decisions], seconds)
 
         return asyncio.run(run())
-    with store.connect(address, keeps_states=keeps_states) as client:
-        for decision in warm_up:
-            client.execute(decision)
-        return run_threads([STEPS[action](client, each) for each in decisions], seconds)
+    with store.connect(address, keeps_states=keeps_states) as connected:
+        client = Waitless(connected)
+        run_each([in_thread(partial(_know, client, share)) for share in shares if share])
+        return run_threads([in_thread(make(client, each)) for each in decisions], seconds)
+
+
+async def _know(client: Any, decisions: list[Decision]) -> int:
+    """Use keys once, so that the client has a state of each."""
+    for decision in decisions:
+        await client.execute(decision)
+    return len(decisions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
@@ -13,28 +14,41 @@ import strandline
 from strandline import Event, EventStore, Query, SequencedEvent
 from strandline.follow import ReadModel
 
+from .case import Case, Measured, by_command_in_threads
 from .clients import Sample, Step, run_threads
 from .commands import Course
-from .lab import Lab
+from .lab import Lab, Settings
 from .stores import Store
+from .workload import Workload
 
 PAUSE_SECONDS = 0.005
 NEW = "New"
+QUICK_EVENTS = 20_000
 
 
-def deliver_all(lab: Lab, store: Store) -> Sample:
+def cases(settings: Settings) -> Iterator[Case]:
+    """How fast, and how soon."""
+    courses = Workload(_events(settings)).courses
+    delivery, table = "delivery to a follower that does nothing", f"events into a read model of {courses:,} courses"
+    yield Case("follow", "follow", delivery, "events/s", _deliver_all, by_command_in_threads)
+    yield Case("read-model", "follow", table, "events/s", _keep_tables, by_command_in_threads)
+    soon = "from append acknowledged to handler called"
+    yield Case("follow-delay", "follow", soon, "ms", _delay, by_command_in_threads, is_rate=False)
+
+
+def _deliver_all(lab: Lab, store: Store) -> Measured:
     """New followers of the whole log, one after another, whose handler does nothing."""
     with _opened(lab, store) as log:
-        return run_threads([_catch_up(log)], lab.settings.seconds)
+        return Measured.of(run_threads([_catch_up(log)], lab.settings.seconds))
 
 
-def keep_tables(lab: Lab, store: Store) -> Sample:
+def _keep_tables(lab: Lab, store: Store) -> Measured:
     """New read models of all courses, one after another."""
     with _opened(lab, store) as log:
-        return run_threads([_fill(log)], lab.settings.seconds)
+        return Measured.of(run_threads([_fill(log)], lab.settings.seconds))
 
 
-def delays(lab: Lab, store: Store) -> Sample:
+def _delay(lab: Lab, store: Store) -> Measured:
     """How long it takes from an acknowledged append until the handler is called, while nothing else happens."""
     with _opened(lab, store) as log:
         follower = log.follower("new", Query.types(NEW), after=log.head())
@@ -46,7 +60,8 @@ def delays(lab: Lab, store: Store) -> Sample:
         runner = threading.Thread(target=follower.run, args=(handle,))
         runner.start()
         try:
-            return _delays(log, called, lab.settings.seconds)
+            measured = Measured.of(_delays(log, called, lab.settings.seconds))
+            return replace(measured, value=measured.p50_ms or 0.0)
         finally:
             follower.stop()
             runner.join()
@@ -55,10 +70,15 @@ def delays(lab: Lab, store: Store) -> Sample:
 @contextmanager
 def _opened(lab: Lab, store: Store) -> Iterator[EventStore]:
     with (
-        lab.running(store, "course", writes=True) as running,
+        lab.running(store, events=_events(lab.settings), writes=True) as running,
         strandline.connect(running.address) as log,
     ):
         yield log
+
+
+def _events(settings: Settings) -> int:
+    """A part of the log tells the quick run how fast it goes; whole, it would take most of its time."""
+    return settings.events if settings.is_full else min(QUICK_EVENTS, settings.events)
 
 
 def _catch_up(log: EventStore) -> Step:

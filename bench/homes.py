@@ -20,7 +20,7 @@ HomeName = Literal["embedded", "postgres"]
 
 POSTGRES_VERSION = 18
 # PostgreSQL's own defaults, which the server for tests has less of; all else is as it comes.
-POSTGRES_SETTINGS = {"shared_buffers": "128MB", "fsync": "on", "synchronous_commit": "on"}
+POSTGRES_SETTINGS = {"shared_buffers": "128MB", "synchronous_commit": "on"}
 TELLING_SETTINGS = (
     *("fsync", "synchronous_commit", "full_page_writes", "wal_sync_method"),
     *("shared_buffers", "max_wal_size", "autovacuum"),
@@ -82,10 +82,16 @@ class Directories:
 class Databases:
     """Places are databases of a server that runs as long as this does."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, flushes: bool = True) -> None:
+        settings = {**POSTGRES_SETTINGS, "fsync": "on" if flushes else "off"}
         self.server = PostgresServer.start(
-            directory / "postgres", version=POSTGRES_VERSION, settings=POSTGRES_SETTINGS
+            directory / "postgres", version=POSTGRES_VERSION, settings=settings
         )
+
+    @property
+    def pid(self) -> int:
+        """The process that starts one for every connection."""
+        return int((self.server.data / "postmaster.pid").read_text().split()[0])
 
     def describe(self) -> Mapping[str, str]:
         """The server's version, and what says how it writes."""

@@ -1,7 +1,7 @@
 """Other processes: clients that share a store with those of this one, and a look at fresh memory.
 
-`python -m bench.processes` is the other process: it reads one line of JSON, says that it is ready,
-waits for a second line, works, and answers with JSON.
+`python -m bench.processes` is the other process. For every order, a line of JSON, it says that it is ready, waits
+for another line, works, and answers with JSON.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import json
 import subprocess
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,55 @@ from .stores import Store, all_stores
 from .workload import Workload
 
 PROJECT = Path(__file__).parent.parent
+Order = dict[str, Any]
+Work = Callable[[], dict[str, Any]]
+Watched = Callable[[int], AbstractContextManager[None]]
+
+
+class Workers:
+    """Processes that are started when first needed, and used again."""
+
+    def __init__(self, *, always_fresh: bool = True) -> None:
+        self._always_fresh = always_fresh
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def ask(self, orders: Sequence[Order]) -> list[Any]:
+        """Have each order carried out by another process, all at once."""
+        workers = self._started(len(orders))
+        for process, order in zip(workers, orders, strict=True):
+            _say(process, json.dumps(order))
+        for process in workers:
+            _hear(process)
+        for process in workers:
+            _say(process, "go")
+        return [json.loads(_hear(process)) for process in workers]
+
+    def ask_fresh(self, order: Order, watched: Watched = lambda pid: nullcontext()) -> Any:
+        """Have an order carried out by a process that has done nothing before, watched by its pid meanwhile."""
+        if self._always_fresh:
+            self.close()
+        (process,) = self._started(1)
+        _say(process, json.dumps(order))
+        _hear(process)
+        with watched(process.pid):
+            _say(process, "go")
+            return json.loads(_hear(process))
+
+    def close(self) -> None:
+        """End them."""
+        for process in self._processes:
+            process.communicate()
+        self._processes.clear()
+
+    def _started(self, number: int) -> list[subprocess.Popen[str]]:
+        command, pipe = [sys.executable, "-m", "bench.processes"], subprocess.PIPE
+        while len(self._processes) < number:
+            self._processes.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=PROJECT))
+        return self._processes[:number]
 
 
 def drive_processes(
+    workers: Workers,
     store: Store,
     address: str,
     action: Action,
@@ -33,45 +81,36 @@ def drive_processes(
     seconds: float,
 ) -> Sample:
     """`drive` in several processes at once, each with so many clients."""
-    orders = [
-        {
-            "do": "drive",
-            "store": store.name,
-            "address": address,
-            "action": action,
-            "events": workload.events,
-            "crowd": [process * clients, clients, processes * clients],
-            "seconds": seconds,
-        }
-        for process in range(processes)
-    ]
-    answers = _ask(orders)
+    crowds = [Crowd(process * clients, clients, processes * clients) for process in range(processes)]
+    orders = [drive_order(store, address, action, workload, crowd, seconds) for crowd in crowds]
+    answers = workers.ask(orders)
     return join([Sample(a["begin"], a["end"], a["units"], array("d", a["latencies"])) for a in answers])
 
 
-def fresh_resident_bytes(store: Store, address: str) -> tuple[int, int]:
-    """Resident memory of a new process before it connects, and once it asked for the head."""
-    (answer,) = _ask([{"do": "memory", "store": store.name, "address": address}])
-    return answer["before"], answer["after"]
+def drive_order(
+    store: Store, address: str, action: Action, workload: Workload, crowd: Crowd, seconds: float
+) -> Order:
+    """What another process needs to know to `drive`."""
+    return {
+        "do": "drive",
+        "store": store.name,
+        "address": address,
+        "action": action,
+        "events": workload.events,
+        "crowd": crowd,
+        "seconds": seconds,
+    }
 
 
-def _ask(orders: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "bench.processes"]
-    started = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT)
-        for _ in orders
-    ]
-    try:
-        for process, order in zip(started, orders, strict=True):
-            _say(process, json.dumps(order))
-        for process in started:
-            _hear(process)
-        for process in started:
-            _say(process, "go")
-        return [json.loads(_hear(process)) for process in started]
-    finally:
-        for process in started:
-            process.communicate()
+def connect_order(store: Store, address: str) -> Order:
+    """Connect and look at the head."""
+    return {"do": "connect", "store": store.name, "address": address}
+
+
+def appends_order(store: Store, address: str, workload: Workload, times: int) -> Order:
+    """Append so many times, one after another."""
+    events = workload.events
+    return {"do": "append", "store": store.name, "address": address, "events": events, "times": times}
 
 
 def _say(process: subprocess.Popen[str], line: str) -> None:
@@ -90,25 +129,55 @@ def _hear(process: subprocess.Popen[str]) -> str:
 
 def main() -> None:
     """Be the other process."""
-    order = json.loads(sys.stdin.readline())
-    store = all_stores()[order["store"]]
-    print("ready", flush=True)
-    sys.stdin.readline()
-    if order["do"] == "memory":
-        answer: dict[str, Any] = {"before": resident_bytes("self")}
-        with store.connect(order["address"]) as client:
-            client.head()
-            answer["after"] = resident_bytes("self")
-    else:
-        crowd, workload = Crowd(*order["crowd"]), Workload(order["events"])
+    for line in sys.stdin:
+        order = json.loads(line)
+        store = all_stores()[order["store"]]
+        work = {"drive": _drive, "connect": _connect, "append": _append}[order["do"]](store, order)
+        print("ready", flush=True)
+        if not sys.stdin.readline():
+            return
+        before = resident_bytes("self")
+        print(json.dumps({"before": before, **work()}), flush=True)
+
+
+def _drive(store: Store, order: Order) -> Work:
+    crowd, workload = Crowd(*order["crowd"]), Workload(order["events"])
+    for index in range(crowd.here):  # made now, they are there when it begins
+        workload.decisions(crowd.first + index, crowd.everywhere)
+
+    def work() -> dict[str, Any]:
         sample = drive(store, order["address"], order["action"], workload, crowd, order["seconds"])
-        answer = {
+        return {
             "begin": sample.begin,
             "end": sample.end,
             "units": sample.units,
+            "after": resident_bytes("self"),
             "latencies": list(sample.latencies),
         }
-    print(json.dumps(answer), flush=True)
+
+    return work
+
+
+def _connect(store: Store, order: Order) -> Work:
+    def work() -> dict[str, Any]:
+        with store.connect(order["address"]) as client:
+            client.head()
+            return {"after": resident_bytes("self")}
+
+    return work
+
+
+def _append(store: Store, order: Order) -> Work:
+    decisions = Workload(order["events"]).decisions(0, 1)
+
+    def work() -> dict[str, Any]:
+        with store.connect(order["address"]) as client:
+            after = client.head()
+            for decision in islice(decisions, order["times"]):
+                after = client.append(decision.event, decision.query, after)
+        return {}
+
+    return work
 
 
 if __name__ == "__main__":

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from .cases import Case, Measured, RawCase
+from .case import Case, Measured, RawCase
 from .goals import MATCHES, Goal, Match
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One case on one store in one round."""
+    """One case on one store in one round; if there is nothing to measure with, `absent` says what is missing."""
 
     case: str
     store: str
     round: int
-    measured: Measured
-    load_average: float
-    foreign_cores: float
+    measured: Measured | None
+    absent: str = ""
+    load_average: float = 0.0
+    foreign_cores: float = 0.0
+    took_seconds: float = 0.0
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Measurement:
+        measured = content["measured"]
+        return cls(**content | {"measured": None if measured is None else Measured(**measured)})
 
 
 @dataclass(frozen=True)
@@ -29,9 +36,13 @@ class Summary:
 
     case: str
     store: str
+    group: str
     title: str
     unit: str
     is_rate: bool
+    events: int
+    clients: int
+    per_tag: int
     median: float
     min: float
     max: float
@@ -63,19 +74,39 @@ class Verdict:
 
 
 class Results:
-    """The summaries of a run, to be looked up by case and store."""
+    """The summaries of a run, to be looked up by case and store, and why some are `absent`."""
 
-    def __init__(self, cases: Iterable[Case | RawCase], measurements: Iterable[Measurement]) -> None:
-        rounds: dict[tuple[str, str], list[Measurement]] = {}
+    def __init__(self, summaries: Iterable[Summary], absent: Mapping[tuple[str, str], str]) -> None:
+        self.all = list(summaries)
+        self.absent = absent
+        self._by_name = {(summary.case, summary.store): summary for summary in self.all}
+
+    @classmethod
+    def of(cls, cases: Iterable[Case | RawCase], measurements: Iterable[Measurement]) -> Results:
+        """All measurements of these cases, in the order of the cases."""
+        rounds: dict[str, dict[str, list[Measurement]]] = {}
+        absent = {}
         for one in measurements:
-            rounds.setdefault((one.case, one.store), []).append(one)
-        self._by_name = {
-            (case.name, store): _summary(case, store, all_rounds)
-            for case in cases
-            for (name, store), all_rounds in rounds.items()
-            if name == case.name
-        }
-        self.all = list(self._by_name.values())
+            if one.measured is None:
+                absent[one.case, one.store] = one.absent
+            else:
+                rounds.setdefault(one.case, {}).setdefault(one.store, []).append(one)
+        return cls(
+            [
+                _summary(case, store, all_rounds)
+                for case in cases
+                for store, all_rounds in rounds.pop(case.name, {}).items()
+            ],
+            absent,
+        )
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Results:
+        """The results that the file of a run has."""
+        return cls(
+            [Summary(**one) for one in content["summaries"]],
+            {(one["case"], one["store"]): one["because"] for one in content["absent"]},
+        )
 
     def find(self, case: str, store: str) -> Summary | None:
         """The summary of this case on this store."""
@@ -131,11 +162,8 @@ class Results:
             return ours.median
         if goal.of == "peer":
             return self.ratio(ours, match.peer, goal.beside)
-        if goal.of == "share":
-            whole = self.find(goal.beside, ours.store)
-            return ours.median / whole.median if whole and whole.median else None
-        full = self.find(ours.case.removeprefix("small:"), ours.store)
-        return full.median / ours.median if full else None
+        whole = self.find(goal.beside, ours.store)
+        return ours.median / whole.median if whole and whole.median else None
 
     def _p99_limit(self, goal: Goal, match: Match, ours: Summary) -> float | None:
         if goal.p99_below != "peer":
@@ -145,14 +173,18 @@ class Results:
 
 
 def _summary(case: Case | RawCase, store: str, rounds: list[Measurement]) -> Summary:
-    measured = [one.measured for one in rounds]
+    measured = [one.measured for one in rounds if one.measured is not None]
     values = [one.value for one in measured]
     return Summary(
         case=case.name,
         store=store,
+        group=case.group,
         title=case.title,
         unit=case.unit,
         is_rate=case.is_rate,
+        events=case.events,
+        clients=case.clients,
+        per_tag=case.per_tag,
         median=median(values),
         min=min(values),
         max=max(values),

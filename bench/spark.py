@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from glob import glob
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import strandline
 import strandline.spark as sls
 
-from .clients import Sample, run_threads
+from .case import Absent, Case, Measured, Size, by_command_in_threads_on_a_server, in_no_way
+from .clients import run_threads
 from .lab import Lab
 from .stores import Store
 
@@ -33,9 +34,29 @@ def jdbc_jar() -> str | None:
     return next((path for path in found if os.path.exists(path)), None)
 
 
-def read_all(lab: Lab, store: Store, read: Read) -> Sample:
+def cases(size: Size) -> Iterator[Case]:
+    """Whole events and two columns of them, each by our source and by JDBC."""
+    for name, title, read in (
+        ("read", "whole events by Spark, our source", by_source),
+        ("narrow", "position and type by Spark, our source", narrow_by_source),
+        ("read-jdbc", "whole events by Spark, JDBC", by_jdbc),
+        ("narrow-jdbc", "position and type by Spark, JDBC", narrow_by_jdbc),
+    ):
+        yield Case(
+            f"spark:{name}{size.name}",
+            "spark",
+            title + size.title,
+            "events/s",
+            partial(_read_all, read=read, events=size.events),
+            by_command_in_threads_on_a_server,
+            in_no_way,
+            events=size.events,
+        )
+
+
+def _read_all(lab: Lab, store: Store, read: Read, events: int) -> Measured:
     """A frame of the whole log, read to its end again and again; the first time does not count."""
-    with lab.running(store, "course", writes=False) as running:
+    with lab.running(store, events=events, writes=False) as running:
         with strandline.connect(running.address) as log:
             head = log.head()
 
@@ -44,7 +65,7 @@ def read_all(lab: Lab, store: Store, read: Read) -> Sample:
             return head
 
         step()
-        return run_threads([step], lab.settings.seconds)
+        return Measured.of(run_threads([step], lab.settings.seconds))
 
 
 def by_source(url: str, head: int) -> Any:
@@ -72,6 +93,8 @@ def _source(url: str) -> Any:
 
 
 def _jdbc(url: str, head: int) -> Any:
+    if jdbc_jar() is None:
+        raise Absent(f"no JDBC driver for PostgreSQL: install libpostgresql-jdbc-java, or set {VARIABLE}")
     server = urlsplit(url)
     options = {
         "url": f"jdbc:postgresql://{server.hostname}:{server.port}{server.path}",

@@ -8,15 +8,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import cycle
 from typing import NamedTuple
 
 DATA_BYTES = 200
-PREPARED = 16_384  # decisions of all clients together
-HOT_EVENTS = 100_000
-RARE_EVENTS = 10
-HOT_TAG = "campus:main"
-RARE_TAG = "campus:island"
+PREPARED = 16_384  # decisions of all clients together, fewer if there is little to decide about
+HOT_TAG, WARM_TAG, RARE_TAG = "campus:main", "campus:hill", "campus:island"
+HOT_EVENTS = 100_000  # a hundredth of them are warm, a ten thousandth rare
 
 COURSE_TYPES = ("CourseDefined", "CourseCapacityChanged", "StudentSubscribed")
 STUDENT_TYPES = ("StudentRegistered", "StudentSubscribed")
@@ -67,39 +66,30 @@ class Workload:
         """80 % subscriptions, 10 % about a course, 10 % about a student."""
         return (any_event(choose, self) for choose in [random.Random(1)] for _ in range(self.events))
 
-    def hot_history(self) -> Iterator[NewEvent]:
-        """The history with subscriptions spread over it that carry one hot tag, and a few with a rare one."""
-        hot, total = self.hot_events, self.hot_history_events
-        cold_per_rare = max(1, (total - hot) // RARE_EVENTS)
-        choose, cold = random.Random(2), 0
-        for index in range(total):
-            if index * hot // total != (index + 1) * hot // total:
-                student = choose.randrange(self.students)
-                yield NewEvent("StudentSubscribed", payload(0, student), (HOT_TAG, f"student:{student}"))
-                continue
-            event = any_event(choose, self)
-            yield event._replace(tags=(*event.tags, RARE_TAG)) if cold % cold_per_rare == 0 else event
-            cold += 1
+    def campus_history(self) -> Iterator[NewEvent]:
+        """The history with subscriptions spread over it that carry a hot tag, some a warm, a few a rare one."""
+        choose, counts = random.Random(2), self.campus_events
+        rest = max(counts[HOT_TAG] // 10, self.events - sum(counts.values()))
+        kinds = bytearray(rest) + b"".join(
+            bytes([kind]) * count for kind, count in enumerate(counts.values(), 1)
+        )
+        choose.shuffle(kinds)
+        tags = ("", *counts)
+        for kind in kinds:
+            yield _campus_event(choose, self, tags[kind]) if kind else any_event(choose, self)
 
     @property
-    def hot_events(self) -> int:
-        return min(self.events, HOT_EVENTS)
-
-    @property
-    def hot_history_events(self) -> int:
-        return max(self.events, self.hot_events + max(RARE_EVENTS, self.hot_events // 10))
+    def campus_events(self) -> dict[str, int]:
+        """How many events there are with each of the tags of a campus."""
+        hot = min(self.events, HOT_EVENTS)
+        return {HOT_TAG: hot, WARM_TAG: max(1, hot // 100), RARE_TAG: max(1, hot // 10_000)}
 
     def decisions(self, client: int, clients: int) -> Iterator[Decision]:
         """Endless decisions of one client of many; no other one touches its courses and students.
 
         Made in advance and then repeated: to invent them is not the work of a store.
         """
-        choose, made = random.Random(client), []
-        for _ in range(max(PREPARED // clients, 1)):
-            course = client + clients * choose.randrange(self.courses // clients)
-            student = client + clients * choose.randrange(self.students // clients)
-            made.append(_decision(course, student))
-        return cycle(made)
+        return cycle(_prepared(self, client, clients))
 
     def every_key(self, client: int, clients: int) -> list[Decision]:
         """Decisions of one client of many that touch each of its courses and students, few of them in a small log."""
@@ -112,6 +102,16 @@ class Workload:
     def hot(self) -> Workload:
         """As many courses and students as the smallest workload has: all of them are used again and again."""
         return Workload(min(self.events, 1_000))
+
+
+@lru_cache(256)
+def _prepared(workload: Workload, client: int, clients: int) -> list[Decision]:
+    choose, made = random.Random(client), []
+    for _ in range(max(min(PREPARED, 10 * workload.events) // clients, 1)):
+        course = client + clients * choose.randrange(workload.courses // clients)
+        student = client + clients * choose.randrange(workload.students // clients)
+        made.append(_decision(course, student))
+    return made
 
 
 def _decision(course: int, student: int) -> Decision:
@@ -151,6 +151,11 @@ def any_event(choose: random.Random, workload: Workload) -> NewEvent:
         kind_of_change = "CourseDefined" if kind < 0.85 else "CourseCapacityChanged"
         return NewEvent(kind_of_change, payload(course, student), (f"course:{course}",))
     return NewEvent("StudentRegistered", payload(course, student), (f"student:{student}",))
+
+
+def _campus_event(choose: random.Random, workload: Workload, tag: str) -> NewEvent:
+    student = choose.randrange(workload.students)
+    return NewEvent("StudentSubscribed", payload(0, student), (tag, f"student:{student}"))
 
 
 _NOISE = random.Random(0).randbytes(1 << 16).hex()

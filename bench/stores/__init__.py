@@ -5,12 +5,16 @@ A new peer is a module with a `Store`, and a line in `all_stores`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from ..homes import HomeName
 from ..workload import Decision, NewEvent, Query
+
+
+class Refused(Exception):
+    """An event of the query is newer than the position; each client turns its store's error into this one."""
 
 
 class Running(NamedTuple):
@@ -28,7 +32,7 @@ class Client(Protocol):
         ...
 
     def append(self, event: NewEvent, query: Query, after: int) -> int:
-        """Write the event unless an event of the query is newer than `after`; its position."""
+        """Write the event and return its position; `Refused` if an event of the query is newer than `after`."""
         ...
 
     def append_batch(self, events: Sequence[NewEvent]) -> None:
@@ -41,6 +45,10 @@ class Client(Protocol):
 
     def scan(self) -> int:
         """Read the whole log, look at type and data of each event; how many they were."""
+        ...
+
+    def subscribe(self, query: Query, after: int) -> AbstractContextManager[Iterator[object]]:
+        """The events of the query after a position, then each new one; ends when the context does."""
         ...
 
 
@@ -84,6 +92,7 @@ class Store(Protocol):
     prefilled_as: str  # stores of a home with the same value can use each other's places
     is_async: bool
     has_commands: bool
+    is_fast: bool  # not with the settings that it has when nobody sets any, but with faster ones
     durability: str  # what is done before an append is acknowledged
 
     def version(self) -> str:
@@ -107,13 +116,14 @@ class Store(Protocol):
 
 def all_stores() -> dict[str, Store]:
     """Every store by its name, ours first."""
-    from .eventsourcing_postgres import EventsourcingPostgres
+    from .eventsourcing_postgres import EventsourcingPostgres, EventsourcingPostgresFast
     from .strandline_postgres import StrandlinePostgres, StrandlinePostgresAsync
     from .strandline_sqlite import StrandlineSqlite, StrandlineSqliteAsync
-    from .umadb import UmaDB
+    from .umadb import UmaDB, UmaDBFast
 
     stores: tuple[Store, ...] = (
-        *(StrandlineSqlite(), StrandlineSqliteAsync(), UmaDB()),
-        *(StrandlinePostgres(), StrandlinePostgresAsync(), EventsourcingPostgres()),
+        *(StrandlineSqlite(), StrandlineSqliteAsync(), UmaDB(), UmaDBFast()),
+        *(StrandlinePostgres(), StrandlinePostgresAsync()),
+        *(EventsourcingPostgres(), EventsourcingPostgresFast()),
     )
     return {store.name: store for store in stores}

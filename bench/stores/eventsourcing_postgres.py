@@ -1,12 +1,12 @@
 """The PostgreSQL recorder for DCB of the `eventsourcing` library, on the same server as ours.
 
-It is made by the library's own factory, with the settings that it has when nobody sets any: a pool of
-5 connections and up to 10 more, which threads share. There is no asyncio one in the package.
+It is made by the library's own factory. When nobody sets anything, it has a pool of 5 connections and up to 10
+more, which threads share. There is no asyncio one in the package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from importlib.metadata import version
 from typing import Any
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from ..homes import HomeName
 from ..workload import NewEvent, Query
-from . import AsyncClient, Client, Running
+from . import AsyncClient, Client, Refused, Running
 
 BEYOND_THE_HEAD = 1 << 62
 
@@ -27,9 +27,11 @@ class EventsourcingPostgres:
     prefilled_as = "eventsourcing"
     is_async = False
     has_commands = False
+    is_fast = False
     durability = (
         "every append is a transaction, flushed before it is acknowledged; one at a time (table lock)"
     )
+    settings: Mapping[str, str] = {}
 
     def version(self) -> str:
         import eventsourcing.dcb.postgres_tt  # noqa: F401
@@ -39,13 +41,13 @@ class EventsourcingPostgres:
     @contextmanager
     def serve(self, place: str) -> Iterator[Running]:
         # Two processes that make the tables at once fail ("tuple concurrently updated"), so it is done before.
-        with _recorder(place, create_table="yes"):
+        with _recorder(place, CREATE_TABLE="yes"):
             pass
         yield Running(place, None)
 
     @contextmanager
     def connect(self, address: str, *, keeps_states: bool = False) -> Iterator[Client]:
-        with _recorder(address, create_table="no") as recorder:
+        with _recorder(address, CREATE_TABLE="no", **self.settings) as recorder:
             yield EventsourcingClient(recorder)
 
     def connect_async(
@@ -54,13 +56,23 @@ class EventsourcingPostgres:
         raise NotImplementedError
 
 
+class EventsourcingPostgresFast(EventsourcingPostgres):
+    """The recorder with up to a connection for each of 64 clients, so that none waits for one."""
+
+    name = "eventsourcing-pg-fast"
+    is_fast = True
+    settings = {"POSTGRES_MAX_OVERFLOW": "59"}
+
+
 class EventsourcingClient:
     """See `Client`."""
 
     def __init__(self, recorder: Any) -> None:
         from eventsourcing.dcb import api
+        from eventsourcing.persistence import IntegrityError
 
         self._api = api
+        self._refusal = IntegrityError
         self._recorder = recorder
 
     def head(self) -> int:
@@ -68,7 +80,10 @@ class EventsourcingClient:
 
     def append(self, event: NewEvent, query: Query, after: int) -> int:
         condition = self._api.DCBAppendCondition(self._query(query), after)
-        position: int = self._recorder.append([self._event(event)], condition)
+        try:
+            position: int = self._recorder.append([self._event(event)], condition)
+        except self._refusal as refusal:
+            raise Refused from refusal
         return position
 
     def append_batch(self, events: Sequence[NewEvent]) -> None:
@@ -80,6 +95,11 @@ class EventsourcingClient:
 
     def scan(self) -> int:
         return self._look_at(self._recorder.read())
+
+    @contextmanager
+    def subscribe(self, query: Query, after: int) -> Iterator[Iterator[object]]:
+        with self._recorder.subscribe(self._query(query), after=after) as events:
+            yield events
 
     def _look_at(self, response: Any) -> int:
         count = 0
@@ -99,7 +119,7 @@ class EventsourcingClient:
 
 
 @contextmanager
-def _recorder(url: str, *, create_table: str) -> Iterator[Any]:
+def _recorder(url: str, **more: str) -> Iterator[Any]:
     from eventsourcing.dcb.postgres_tt import PostgresTTDCBFactory
     from eventsourcing.utils import Environment
 
@@ -110,7 +130,7 @@ def _recorder(url: str, *, create_table: str) -> Iterator[Any]:
         "POSTGRES_PORT": str(parts.port),
         "POSTGRES_USER": str(parts.username),
         "POSTGRES_PASSWORD": "the server trusts everybody, but one must be given",
-        "CREATE_TABLE": create_table,
+        **more,
     }
     with PostgresTTDCBFactory(Environment("", settings)) as factory:
         yield factory.dcb_recorder()

@@ -7,12 +7,21 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from importlib.metadata import version
 
 import strandline
-from strandline import AppendCondition, AsyncEventStore, Event, EventStore, Query, QueryItem, SequencedEvent
+from strandline import (
+    AppendCondition,
+    AppendConditionFailed,
+    AsyncEventStore,
+    Event,
+    EventStore,
+    Query,
+    QueryItem,
+    SequencedEvent,
+)
 
 from ..commands import Course, Student, subscribe
 from ..workload import Decision, NewEvent, note
 from ..workload import Query as PlainQuery
-from . import AsyncClient, Client
+from . import AsyncClient, Client, Refused
 
 STATES = 10_000
 
@@ -23,6 +32,7 @@ class InThreads:
     prefilled_as = "strandline"
     is_async = False
     has_commands = True
+    is_fast = False
 
     def version(self) -> str:
         return version("strandline")
@@ -59,7 +69,10 @@ class StrandlineClient:
         return self._store.head()
 
     def append(self, event: NewEvent, query: PlainQuery, after: int) -> int:
-        return self._store.append(_event(event), AppendCondition(_query(query), after)).position
+        try:
+            return self._store.append(_event(event), AppendCondition(_query(query), after)).position
+        except AppendConditionFailed as refusal:
+            raise Refused from refusal
 
     def append_batch(self, events: Sequence[NewEvent]) -> None:
         self._store.append([_event(event) for event in events])
@@ -70,6 +83,11 @@ class StrandlineClient:
 
     def scan(self) -> int:
         return _look_at(self._store.read())
+
+    @contextmanager
+    def subscribe(self, query: PlainQuery, after: int) -> Iterator[Iterator[object]]:
+        with self._store.subscribe(_query(query), after=after) as events:
+            yield events
 
     def execute(self, decision: Decision) -> None:
         self._store.execute(subscribe, *_arguments(decision))
@@ -85,7 +103,10 @@ class AsyncStrandlineClient:
         return await self._store.head()
 
     async def append(self, event: NewEvent, query: PlainQuery, after: int) -> int:
-        result = await self._store.append(_event(event), AppendCondition(_query(query), after))
+        try:
+            result = await self._store.append(_event(event), AppendCondition(_query(query), after))
+        except AppendConditionFailed as refusal:
+            raise Refused from refusal
         return result.position
 
     async def read(self, query: PlainQuery) -> tuple[int, int]:

