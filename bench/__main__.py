@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ from .machine import code_digest, describe
 from .measuring import left, measure
 from .options import GROUPS, HOMES, chosen, parse
 from .peers import event_storage
-from .plan import Turn, estimate, plan
+from .plan import Turn, disk_bytes, estimate, plan
 from .report import print_results
 from .runfile import Changed, RunFile
 from .stores import Store, all_stores
@@ -45,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
         for name, store in all_stores().items()
         if name in options.stores and store.home in homes and (settings.is_full or not store.is_fast)
     ]
-    everything = [*store_cases(settings), *raw_cases(settings)]
+    everything: list[Case | RawCase] = [*store_cases(settings), *raw_cases(settings)]
     command = shlex.join(["python", "-m", "bench", *(sys.argv[1:] if arguments is None else arguments)])
     with _open(homes, options) as (opened, machine):
         file = RunFile(options.json, _head(command, options, stores, machine), everything)
@@ -142,10 +143,17 @@ def _print_head(console: Console, run: dict[str, Any], settings: Settings) -> No
 
 
 def _announce(console: Console, turns: Sequence[Turn], of: int, options: argparse.Namespace) -> None:
+    needed, free = disk_bytes(turns, options.settings), shutil.disk_usage(options.directory).free
+    if needed > free:
+        _fail(
+            f"the logs take about {needed >> 30} GiB, and {options.directory} has {free >> 30} GiB",
+            "name another --directory, or measure less: --huge 0, --sizes 1000",
+        )
     done = f"{of - len(turns):,} measurements are in {options.json}, " if len(turns) < of else ""
     limit = f", stops after {options.hours:g} h" if options.hours else ""
-    expected = duration(estimate(turns, options.settings.seconds))
-    _say(console, f"{done}{len(turns):,} to take: about {expected} on a quiet machine{limit}")
+    expected = duration(estimate(turns, options.settings))
+    space = f" and {needed >> 30} GiB in {options.directory}" if needed >> 30 else ""
+    _say(console, f"{done}{len(turns):,} to take: about {expected} on a quiet machine{space}{limit}")
 
 
 def _conclude(console: Console, file: RunFile, not_taken: Sequence[Turn], settings: Settings) -> None:
@@ -160,7 +168,7 @@ def _conclude(console: Console, file: RunFile, not_taken: Sequence[Turn], settin
     if sum(foreign) > BUSY * len(foreign):
         _say(console, "the machine was busy with other things: run it again when it is quiet", "yellow")
     if not_taken:
-        _say(console, left(not_taken, settings.seconds), "yellow")
+        _say(console, left(not_taken, settings), "yellow")
     elif not settings.is_full:
         _say(
             console,

@@ -77,6 +77,11 @@ def by_command_in_threads_on_a_server(store: Store) -> bool:
     return by_command_in_threads(store) and store.home == "postgres"
 
 
+def both(one: Fits, other: Fits) -> Fits:
+    """What fits both."""
+    return lambda store: one(store) and other(store)
+
+
 @dataclass(frozen=True)
 class Case:
     """Something to measure, on every store that it `fits`; the quick run asks `in_quick` too."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from . import deciding, following, footprint, limits, reading, spark, subscribing, wallets
-from .case import Case, RawCase, Size, by_command, in_no_way
+from .case import Case, RawCase, Size, both, by_command, in_no_way
 from .lab import Settings
 from .peers import event_storage
 
@@ -55,10 +55,4 @@ def _in_a_huge_log(settings: Settings) -> Iterator[Case]:
     few_and_many = {min(settings.clients), max(settings.clients)}
     for case in _in_a_log_of(settings.huge, settings) if settings.huge else ():
         if case.group in HUGE_GROUPS and case.clients in few_and_many:
-            fits = case.fits
-            yield replace(
-                case,
-                once=True,
-                in_quick=in_no_way,
-                fits=lambda store, fits=fits: by_command(store) and fits(store),
-            )
+            yield replace(case, once=True, in_quick=in_no_way, fits=both(by_command, case.fits))

@@ -54,7 +54,7 @@ def join(samples: Sequence[Sample]) -> Sample:
 
 def warm_up(seconds: float) -> float:
     """How long clients work before it counts."""
-    return min(0.3, seconds / 5)
+    return min(0.3, seconds / 4)
 
 
 def run_threads(steps: Sequence[Step], seconds: float) -> Sample:

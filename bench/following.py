@@ -29,7 +29,10 @@ QUICK_EVENTS = 20_000
 def cases(settings: Settings) -> Iterator[Case]:
     """How fast, and how soon."""
     courses = Workload(_events(settings)).courses
-    delivery, table = "delivery to a follower that does nothing", f"events into a read model of {courses:,} courses"
+    delivery, table = (
+        "delivery to a follower that does nothing",
+        f"events into a read model of {courses:,} courses",
+    )
     yield Case("follow", "follow", delivery, "events/s", _deliver_all, by_command_in_threads)
     yield Case("read-model", "follow", table, "events/s", _keep_tables, by_command_in_threads)
     soon = "from append acknowledged to handler called"

@@ -9,16 +9,18 @@ from time import perf_counter
 from typing import NamedTuple
 
 from .case import Absent, Case, Measured, RawCase
+from .clients import warm_up
 from .lab import Lab, Settings
 from .results import Measurement
 from .stores import Store
 
-# Seconds that a measurement takes beside what is measured, and per million events to copy or to fill a log with:
-# rough, but the same on every machine until the first measurements tell more.
-OVERHEAD_SECONDS, COPY_SECONDS, FILL_SECONDS = 0.6, 4.0, 30.0
+# Seconds that a measurement takes beside what is measured, and per million events to copy or to fill a log with: rough,
+# and corrected while a run goes on.
+OVERHEAD_SECONDS, COPY_SECONDS, FILL_SECONDS = 0.25, 2.5, 26.0
+HISTORIES, BYTES_PER_EVENT = 2, 700
 
 # What a peer is measured at with faster settings too.
-FAST_GROUPS = ("append", "cycle", "query", "scan", "bulk", "processes")
+FAST_GROUPS = ("append", "cycle", "query", "scan", "bulk", "processes", "flushes")
 
 
 class Turn(NamedTuple):
@@ -45,7 +47,7 @@ def plan(
         turns_of_round = list(_turns(cases, stores, number, is_full=settings.is_full))
         shuffle.shuffle(turns_of_round)
         turns += turns_of_round
-    return turns
+    return sorted(turns, key=lambda turn: turn.events == settings.huge)  # what takes longest comes last
 
 
 def take(turn: Turn, lab: Lab) -> Measurement:
@@ -63,12 +65,22 @@ def take(turn: Turn, lab: Lab) -> Measurement:
     return Measurement(*turn.key, measured, absent, load, lab.foreign_cores, took)
 
 
-def estimate(turns: Sequence[Turn], seconds: float) -> float:
+def estimate(turns: Sequence[Turn], settings: Settings) -> float:
     """How many seconds the turns will take, roughly."""
+    each = OVERHEAD_SECONDS + settings.seconds + warm_up(settings.seconds)
+    copied = sum(turn.events for turn in turns if turn.events != settings.huge)
+    return len(turns) * each + (copied * COPY_SECONDS + _filled(turns, settings) * FILL_SECONDS) / 1e6
+
+
+def disk_bytes(turns: Sequence[Turn], settings: Settings) -> int:
+    """How much space the logs will take, roughly."""
+    return _filled(turns, settings) * BYTES_PER_EVENT
+
+
+def _filled(turns: Sequence[Turn], settings: Settings) -> int:
+    """The events of all logs that have to be filled."""
     logs = {turn.log: turn.events for turn in turns if turn.log}
-    copied = sum(turn.events for turn in turns)
-    each = OVERHEAD_SECONDS + 1.2 * seconds
-    return len(turns) * each + (copied * COPY_SECONDS + 2 * sum(logs.values()) * FILL_SECONDS) / 1e6
+    return sum(events * (1 if events == settings.huge else HISTORIES) for events in logs.values())
 
 
 def _turns(

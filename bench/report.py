@@ -28,7 +28,7 @@ def print_results(console: Console, results: Results) -> None:
         key=lambda one: (list(CRABLET).index(one.case), one.store),
     )
     if wallet:
-        _print(console, f"the wallet, 64 clients. {CRABLET_SETTING}", _wallet(wallet))
+        _print(console, f"the wallet, {wallet[0].clients} clients. {CRABLET_SETTING}", _wallet(wallet))
     limits = [one for one in results.all if one.store == RAW]
     if limits:
         _print(console, "limits of this machine", _limits(limits))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .clients import AsyncStep, Step
-from .stores import AsyncClient, AsyncCommandClient, Client, Refused
+from .stores import AsyncClient, AsyncCommandClient, Client, CommandClient, Refused
 from .workload import Decision, NewEvent, Query
 
 
@@ -15,7 +15,7 @@ class Waitless:
     """A client of threads whose methods can be awaited, and are done at once."""
 
     def __init__(self, client: Any) -> None:
-        self._client = client
+        self._client: CommandClient = client
 
     async def head(self) -> int:
         return self._client.head()
@@ -37,7 +37,8 @@ def in_thread(step: AsyncStep) -> Step:
         try:
             step().send(None)
         except StopIteration as done:
-            return done.value
+            units: int = done.value
+            return units
         raise RuntimeError("a client of threads waited")
 
     return run

@@ -81,6 +81,7 @@ class UmaDBFast(UmaDB):
 
     name = prefilled_as = "umadb-fast"  # with a place of its own: one server at a time can have it
     is_fast = True
+    durability = "the same through io_uring, into which strace does not see"
     options = ("--read-method=mmap", "--page-cache-max-mb=256", "--pipelined-writer=true")
 
 

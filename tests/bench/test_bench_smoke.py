@@ -15,7 +15,7 @@ PROJECT = Path(__file__).parents[2]
 TINY = ("--events", "60", "--sizes", "30", "--clients", "4", "--seconds", "0.01", "--rounds", "1")
 
 PEERS_FAST = {
-    *("append@1", "append@2", "cycle@1", "cycle@2", "query", "scan", "bulk"),
+    *("append@1", "append@2", "cycle@1", "cycle@2", "query", "scan", "bulk", "flushes"),
     *("processes:2x1", "cycle-processes:2x1"),
 }
 ANY_WAY = {
@@ -99,8 +99,10 @@ def test_every_case_is_measured_on_every_store_or_the_report_says_why_not(
 
 
 def test_strace_sees_every_durable_store_flush_if_it_is_there(rehearsal: tuple[dict[str, Any], str]) -> None:
-    flushes = {one["store"]: one["median"] for one in rehearsal[0]["summaries"] if one["case"] == "flushes"}
-    assert all(flushes.get(store, 1) >= 1 for store in ("strandline", "umadb", "event-storage-fsync"))
+    seen = {one["store"]: one for one in rehearsal[0]["summaries"] if one["case"] == "flushes"}
+    for store in {"strandline", "umadb", "umadb-fast", "event-storage-fsync"} & seen.keys():
+        handed_over = seen[store]["details"]["calls"].get("io_uring_enter", 0)
+        assert seen[store]["median"] >= 1 or handed_over >= 50, store
 
 
 def test_a_quick_run_copies_its_logs_flushes_and_says_what_it_leaves_out(directory: Path) -> None:
