@@ -137,7 +137,7 @@ def _by_command(stores: tuple[str, ...], *aims: tuple[float, float]) -> Iterator
 EMBEDDED, POSTGRES = _embedded(), _postgres()
 MATCHES = (EMBEDDED, POSTGRES)
 
-# What Crablet's own wallet is said to do, in requests per second over HTTP on its own machine (October 2025).
+# What Crablet says of its own wallet, in requests per second (October 2025).
 CRABLET = {
     "wallet:open": 44,
     "wallet:deposit": 350,
@@ -146,7 +146,7 @@ CRABLET = {
     "wallet:history": 1_000,
 }
 CRABLET_SETTING = (
-    "Crablet's figures are its own: whole HTTP requests to a Java service before PostgreSQL, on its own machine. Ours "
-    "are calls of execute in one process on this machine: no HTTP, no JSON of requests. So they say what is possible, "
-    "not who is faster."
+    "Crablet's figures are its own (October 2025): HTTP requests to a Java service with PostgreSQL, by clients and on a "
+    "machine that it does not describe. Ours are calls of execute in one process on this machine, without HTTP. So they "
+    "show what is possible, not who is faster."
 )

@@ -57,7 +57,7 @@ def _table(results: Results, match: Match, summaries: list[Summary]) -> Table:
 
 
 def _wallet(summaries: list[Summary]) -> Table:
-    table = _new_table("operation", "store", *NUMBERS, "refused", "Crablet says")
+    table = _new_table("operation", "store", *NUMBERS, "tried again", "Crablet says")
     for summary in summaries:
         details = summary.details
         refused = f"{details['refused'] / max(1, details['refused'] + details['accepted']):.0%}"
