@@ -173,7 +173,7 @@ def _conclude(console: Console, file: RunFile, not_taken: Sequence[Turn], settin
         _say(
             console,
             "left to make bench-full: logs of 1 M and 10 M events, asyncio and threads with every number of "
-            "clients, conflicts, costs per events of a tag, subscriptions, flushes, the peers' fast settings, "
+            "clients, conflicts, costs per events of a tag, subscriptions, Spark, flushes, the peers' fast settings, "
             "node event-storage",
             "dim",
         )

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.options import GROUPS
+from bench.spark import jdbc_jar
 
 PROJECT = Path(__file__).parents[2]
 TINY = ("--events", "60", "--sizes", "30", "--clients", "4", "--seconds", "0.01", "--rounds", "1")
@@ -75,10 +77,16 @@ def directory() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def rehearsal(directory: Path) -> tuple[dict[str, Any], str]:
-    """Everything that the full run measures; npm does without the network, if it can."""
-    answer = directory / "rehearsal" / "bench.json"
-    command = ("-m", "bench", "--rehearse", "--directory", str(directory), "--json", str(answer))
-    ran = run(*command, npm_config_offline="true")
+    """Everything that the full run measures but Spark; npm does without the network, if it can."""
+    groups = ",".join(group for group in GROUPS if group != "spark")
+    return rehearse(directory / "rehearsal", groups)
+
+
+def rehearse(directory: Path, only: str) -> tuple[dict[str, Any], str]:
+    answer = directory / "out" / "bench.json"
+    directory.mkdir(mode=0o711)
+    command = ("-m", "bench", "--rehearse", "--only", only, "--directory", str(directory))
+    ran = run(*command, "--json", str(answer), npm_config_offline="true")
     assert ran.returncode == 0, ran.stderr
     assert list(directory.iterdir()) == [answer.parent]
     return json.loads(answer.read_text()), ran.stdout
@@ -103,6 +111,17 @@ def test_strace_sees_every_durable_store_flush_if_it_is_there(rehearsal: tuple[d
     for store in {"strandline", "umadb", "umadb-fast", "event-storage-fsync"} & seen.keys():
         handed_over = seen[store]["details"]["calls"].get("io_uring_enter", 0)
         assert seen[store]["median"] >= 1 or handed_over >= 50, store
+
+
+def test_spark_reads_by_our_source_and_by_jdbc_if_there_is_a_driver(directory: Path) -> None:
+    result, shown = rehearse(directory / "spark", "postgres,spark")
+    names = {one["case"] for one in result["summaries"] if one["store"] == "strandline-pg"}
+    assert {"spark:read", "spark:narrow"} <= names
+    if jdbc_jar() is None:
+        assert shown.count("no JDBC driver") == 1
+        assert {one["case"] for one in result["absent"]} == {"spark:read-jdbc", "spark:narrow-jdbc"}
+    else:
+        assert {"spark:read-jdbc", "spark:narrow-jdbc"} <= names
 
 
 def test_a_quick_run_copies_its_logs_flushes_and_says_what_it_leaves_out(directory: Path) -> None:
