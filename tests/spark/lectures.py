@@ -120,6 +120,17 @@ class Fragile(Projection):
             raise ZeroDivisionError("it broke")
 
 
+class Unkept(Projection):
+    """Its state has no JSON form: ids are no plain texts."""
+
+    course: CourseId
+    students: list[str] = []
+
+    @on
+    def joined(self, event: Joined) -> None:
+        self.students.append(event.student)
+
+
 class Level(Enum):
     LOW = 1
     HIGH = 2

@@ -219,6 +219,33 @@ def test_what_cannot_be_folded_ends_it_and_leaves_the_old_table(kept: Place) -> 
         assert count_rows(store.engine, pair.shadow.table.name) == 0
 
 
+def test_a_state_that_cannot_be_a_row_is_told_with_its_key(kept: Place) -> None:
+    with kept.connect() as store:
+        store.append(join("s1", "c1"))
+        (model,) = models_in(kept, lectures.Unkept)
+        with pytest.raises(
+            FollowerFailed, match=r"Unkept\('c1'\) cannot be a row: .* does not come back from JSON"
+        ):
+            rebuild_without_spark(store, [model])
+
+
+def test_rows_that_got_lost_on_their_way_are_noticed(kept: Place) -> None:
+    with kept.connect() as store:
+        write_history(store, 10, 5)
+        (model,) = models_in(kept, Course)
+
+        class Losing(WithoutSpark):
+            def _folded(self, job: Job, head: int) -> list[Any]:
+                told = super()._folded(job, head)
+                told[0].keys += 1
+                return told
+
+        with pytest.raises(FollowerFailed, match="are there"):
+            rebuild_with(Losing(store), store, [model])
+        rebuild_without_spark(store, [model])
+        judge(store, model)
+
+
 def test_a_job_shows_no_password(kept: Place) -> None:
     job = Job(
         "postgresql://me:secret@localhost/db", "default", [Target(imported("lectures:Course"), "courses")]

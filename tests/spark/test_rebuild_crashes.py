@@ -94,20 +94,34 @@ def test_killed_and_called_again_the_tables_are_the_fold(kept: Place, point: str
         judge(store, *models)
 
 
-def test_a_killed_driver_of_spark_and_then_another(spark, new_place: Any) -> None:
-    places = {"moved": new_place("postgres18"), "committed": new_place("sqlite")}
-    for place in places.values():
-        with place.connect() as store:
-            write_history(store, 2)
-    models = {point: models_in(place, Course, Seat) for point, place in places.items()}
-    processes = [killed(place, models[point], point, "spark") for point, place in places.items()]
-    assert [process.wait() for process in processes] == [KILLED, KILLED]
-    for point, place in places.items():
-        tables = [model.table for model in models[point]]
-        rebuilt = sls.rebuild(spark, str(place.url), [Course, Seat], tables, lease=LEASE, **place.options)
-        assert (rebuilt.events > 0) == (point == "moved")
-        with place.connect() as store:
-            judge(store, *models[point])
+def test_a_killed_driver_of_spark_and_then_another(spark, postgres: Place) -> None:
+    models = models_in(postgres, Course, Seat)
+    tables = [model.table for model in models]
+    with postgres.connect() as store:
+        write_history(store, 2)
+        assert killed(postgres, models, "moved", "spark").wait() == KILLED
+        rebuilt = sls.rebuild(spark, str(postgres.url), [Course, Seat], tables, **postgres.options)
+        assert rebuilt.events > store.head()
+        judge(store, *models)
+
+
+def test_a_driver_of_spark_that_ends_after_the_commit(
+    spark, kept: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = models_in(kept, Course)
+    arguments = spark, str(kept.url), Course, models[0].table
+
+    def stop(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with kept.connect() as store:
+        write_history(store, 3, 20)
+        with monkeypatch.context() as armed:
+            armed.setattr(rebuilding, "_take_over", stop)
+            with pytest.raises(KeyboardInterrupt):
+                sls.rebuild(*arguments, **kept.options)
+        assert sls.rebuild(*arguments, **kept.options).events == 0
+        judge(store, *models)
 
 
 if __name__ == "__main__":

@@ -31,13 +31,14 @@ class Incoming:
         self.drop(tx)
         tx.execute(f"create unlogged table {self._quoted} ({self._definitions})")
 
-    def move(self, tx: Transaction, attempts: Collection[str]) -> None:
-        """Move the rows of these writers."""
-        tx.execute(
-            f"insert into {self._shadow} ({self._names}) select {self._names} from {self._quoted}"
-            f" where {_ATTEMPT} = any(%s)",
+    def move(self, tx: Transaction, attempts: Collection[str]) -> int:
+        """Move the rows of these writers; returns how many there are."""
+        moved = tx.execute(
+            f"with moved as (insert into {self._shadow} ({self._names}) select {self._names} from {self._quoted}"
+            f" where {_ATTEMPT} = any(%s) returning 1) select count(*) from moved",
             (list(attempts),),
         )
+        return int(moved[0][0])
 
     def drop(self, tx: Transaction) -> None:
         """Remove it, if it is there."""

@@ -12,7 +12,7 @@ from ...domain.drive import drive
 from ...domain.projection import Projection
 from ...engine.following import Transaction
 from ...engine.open import DEFAULT_LOG
-from ...errors import InvalidInput
+from ...errors import FollowerFailed, InvalidInput
 from ...follow.blocking import Followed
 from ...follow.lease import LEASE_SECONDS
 from ...follow.models.filling import Bulk
@@ -106,7 +106,11 @@ class SparkBulk:
 
     def finish(self, shadows: Sequence[Made], tx: Transaction) -> None:
         parts = parts_of(self._job(shadows))
-        parts.move(tx, [row.attempt for row in self._told])
+        moved, told = parts.move(tx, [row.attempt for row in self._told]), sum(row.keys for row in self._told)
+        if moved != told:
+            raise FollowerFailed(
+                f"executors have put {told} rows aside, and {moved} are there", hint="call it again"
+            )
         parts.remove(tx)
         self.events = sum(row.events for row in self._told)
 

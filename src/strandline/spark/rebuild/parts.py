@@ -50,8 +50,8 @@ class Parts(Protocol):
         """Make room, and remove what a run that was killed has left."""
         ...
 
-    def move(self, tx: Transaction, attempts: Sequence[str]) -> None:
-        """Move the rows of these attempts into the tables."""
+    def move(self, tx: Transaction, attempts: Sequence[str]) -> int:
+        """Move the rows of these attempts into the tables; returns how many there are."""
         ...
 
     def remove(self, tx: Transaction) -> None:
@@ -79,9 +79,8 @@ class Tables:
         for table in self._tables:
             table.create(tx)
 
-    def move(self, tx: Transaction, attempts: Sequence[str]) -> None:
-        for table in self._tables:
-            table.move(tx, attempts)
+    def move(self, tx: Transaction, attempts: Sequence[str]) -> int:
+        return sum(table.move(tx, attempts) for table in self._tables)
 
     def remove(self, tx: Transaction) -> None:
         for table in self._tables:
@@ -121,11 +120,14 @@ class Files:
         for folder in self._folders:
             os.mkdir(folder, 0o700)
 
-    def move(self, tx: Transaction, attempts: Sequence[str]) -> None:
+    def move(self, tx: Transaction, attempts: Sequence[str]) -> int:
+        moved = 0
         for folder, shadow in zip(self._folders, self._shadows, strict=True):
             for attempt in attempts:
                 for rows in _read(os.path.join(folder, attempt)):
                     shadow.insert(tx, rows)
+                    moved += len(rows)
+        return moved
 
     def remove(self, tx: Transaction) -> None:
         for folder in self._folders:

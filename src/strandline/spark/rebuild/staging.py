@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from ...errors import StrandlineError
+from ...domain.projection import Projection
+from ...errors import FollowerFailed, StrandlineError
 from ..fold.passing import Folded, Pass
 from .job import Job
 from .parts import Part, new_part
@@ -49,7 +50,7 @@ class StageEvents:
             self._take(self._pass.end())
             for number in range(len(self._rows)):
                 self._write(number)
-            if self._part is not None:
+            if self._part is not None and self._error is None:
                 self._part.commit()
         error, attempt = self._error, None if self._part is None else self._attempt
         wrong = (None, None, None) if error is None else (type(error).__name__, str(error), error.hint)
@@ -76,11 +77,20 @@ class StageEvents:
         if self._error is not None:
             return
         for number, state, position, events in folded:
-            self._rows[number].append(self.job.shadows[number].columns.row(state, position))
+            self._rows[number].append(self._row(number, state, position))
             self._keys += 1
             self._events += events
             if len(self._rows[number]) >= ROWS_AT_ONCE:
                 self._write(number)
+
+    def _row(self, number: int, state: Projection, position: int) -> list[object]:
+        try:
+            return self.job.shadows[number].columns.row(state, position)
+        except StrandlineError as error:
+            key = ", ".join(map(repr, map(str.__str__, state._key())))
+            raise FollowerFailed(
+                f"{type(state).__name__}({key}) cannot be a row: {error}", hint=error.hint
+            ) from error
 
     def _write(self, number: int) -> None:
         rows, self._rows[number] = self._rows[number], []
