@@ -35,6 +35,7 @@ _TEXT = "STRING"
 KINDS = {
     "type": _TEXT,
     "data": "STRING (the JSON text) or BINARY",
+    "data_bytes": "BINARY (data that is no text, in bronze)",
     "tags": "ARRAY<STRING>",
     "id": _TEXT,
     "metadata": "MAP<STRING,STRING>",
@@ -106,7 +107,7 @@ class RowReader:
             raise InvalidInput("there is no order without a value to sort by")
 
     def _event(self, row: Mapping[str, Any]) -> Event:
-        data = row["data"]
+        data = row["data"] if row["data"] is not None else row.get("data_bytes")
         if data is None:
             raise InvalidEvent("an event has data, and this is null")
         metadata = dict(row.get("metadata") or ())
@@ -169,10 +170,12 @@ def _fits(name: str, kind: DataType) -> bool:
     match name, kind:
         case "data", StringType() | BinaryType():
             return True
+        case "data_bytes", BinaryType():
+            return True
         case "tags", ArrayType():
             return isinstance(kind.elementType, StringType)
         case "metadata", MapType():
             return isinstance(kind.keyType, StringType) and isinstance(kind.valueType, StringType)
-        case (("data" | "tags" | "metadata"), _):
+        case (("data" | "data_bytes" | "tags" | "metadata"), _):
             return False
     return isinstance(kind, StringType)
