@@ -106,17 +106,19 @@ class Victim:
         assert process.stdout is not None
         if self.rng.random() < 0.8:
             assert process.stdout.readline() == b"open\n", "the writer could not open the store"
+            first = process.stdout.readline() if self.kills % 2 else b""  # however slow the machine is
             time.sleep(self.rng.random() * (0.3 if self.place.is_in_database else 0.08))
+            self.end(process, first)
         else:
             time.sleep(self.rng.random() * 0.3)
-        self.end(process)
+            self.end(process)
 
-    def end(self, process: subprocess.Popen[bytes]) -> None:
+    def end(self, process: subprocess.Popen[bytes], told: bytes = b"") -> None:
         """Kill a writer and take down what it told."""
         process.kill()
         output, _ = process.communicate()
         self.kills += 1
-        *lines, _torn = output.removeprefix(b"open\n").split(b"\n")
+        *lines, _torn = (told + output.removeprefix(b"open\n")).split(b"\n")
         for line in lines:
             group, first, last = json.loads(line)
             self.acknowledged[group] = (first, last)

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -16,6 +18,13 @@ import pytest
 from strandline.errors import MissingDependency
 from strandline.testing import postgres
 from strandline.testing.postgres import VERSIONS, PostgresServer
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """One for its owner only, as pytest's are; but no other pytest closes this one while a server is in it."""
+    with tempfile.TemporaryDirectory(prefix="strandline-server-test-") as name:
+        yield Path(name)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -28,15 +37,15 @@ def test_a_server_of_the_version_starts_and_writes_to_the_disk(version: int) -> 
     assert not server.folder.exists()
 
 
-def test_servers_run_side_by_side_with_their_own_settings_and_folders(tmp_path: Path) -> None:
+def test_servers_run_side_by_side_with_their_own_settings_and_folders(folder: Path) -> None:
     with (
-        PostgresServer.start(tmp_path / "one", version=18, settings={"max_connections": "7"}) as one,
+        PostgresServer.start(folder / "one", version=18, settings={"max_connections": "7"}) as one,
         PostgresServer.start(version=18) as other,
     ):
         assert one.port != other.port
         assert (one.run("show max_connections"), other.run("show max_connections")) == (["7"], ["200"])
-        assert (tmp_path / "one").is_dir()
-    assert not (tmp_path / "one").exists()
+        assert (folder / "one").is_dir()
+    assert not (folder / "one").exists()
 
 
 def test_what_was_committed_survives_stops_and_crashes() -> None:
@@ -106,10 +115,10 @@ sys.stdin.read()
     connection.close()
 
 
-def test_a_server_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_server_that_cannot_start_says_why_and_leaves_nothing(folder: Path) -> None:
     with pytest.raises(RuntimeError, match="shared_buffers"):
-        PostgresServer.start(tmp_path / "bad", version=18, settings={"shared_buffers": "much"})
-    assert list(tmp_path.iterdir()) == []
+        PostgresServer.start(folder / "bad", version=18, settings={"shared_buffers": "much"})
+    assert list(folder.iterdir()) == []
 
 
 def test_a_missing_wheel_is_an_error_with_the_command_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,10 +79,10 @@ def test_a_transaction_that_takes_longer_than_the_server_allows_can_be_sent_agai
     is_slow = True
 
     def slow(_event: object) -> bool:
-        time.sleep(0.5 if is_slow else 0)
+        time.sleep(1 if is_slow else 0)
         return False
 
-    limited = Place(f"{postgres.url}?options=-c%20{setting}%3D100", postgres.log)
+    limited = Place(f"{postgres.url}?options=-c%20{setting}%3D500", postgres.log)
     with limited.connect() as store:
         store.append(Event("A", {}))
         event = Event("B", {})

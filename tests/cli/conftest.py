@@ -28,6 +28,7 @@ from strandline.cli.app import run
 from strandline.testing.postgres import PostgresServer
 
 COMMAND = [sys.executable, "-m", "strandline.cli"]
+PATIENCE_SECONDS = 60
 
 
 @dataclass
@@ -59,8 +60,8 @@ class Terminal:
         os.close(slave)
         self.screen = ""
 
-    def wait_for(self, text: str, seconds: float = 10) -> None:
-        deadline = time.monotonic() + seconds
+    def wait_for(self, text: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while text not in self.screen:
             assert time.monotonic() < deadline, f"{text!r} did not show up in {self.screen!r}"
             assert self._look(), f"the command ended without {text!r}: {self.screen!r}"
@@ -69,18 +70,19 @@ class Terminal:
         self.process.send_signal(signal.SIGINT)
 
     def finish(self) -> Ran:
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while self._look():
-            pass
-        return Ran(self.process.wait(10), self.screen, "")
+            assert time.monotonic() < deadline, f"the command did not end: {self.screen!r}"
+        return Ran(self.process.wait(PATIENCE_SECONDS), self.screen, "")
 
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(10)
+        self.process.wait(PATIENCE_SECONDS)
         os.close(self.master)
 
     def _look(self) -> bool:
-        if not select.select([self.master], [], [], 10)[0]:
+        if not select.select([self.master], [], [], 1)[0]:
             return self.process.poll() is None
         try:
             data = os.read(self.master, 65536)
@@ -132,7 +134,7 @@ def process() -> Callable[..., Ran]:
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
             env=_environment() | environment,
-            timeout=30,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())

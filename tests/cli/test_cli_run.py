@@ -73,7 +73,7 @@ def test_it_runs_until_a_signal_and_says_in_lines_how_it_goes(command, school, t
         running.send_signal(getattr(signal, name))
         rest = running.stdout.read()
         assert running.stderr.read() == ""
-        assert running.wait(10) == 0
+        assert running.wait(60) == 0
     assert "counter idle at 6 of 6" in rest
     assert counted(school) == [1, 2, 3, 4, 5, 6]
     assert states(school)["counter"] == ("idle", 6)

@@ -43,7 +43,7 @@ def test_ctrl_c_ends_the_demo_soon_with_130(terminal):
     screen.interrupt()
     ran = screen.finish()
     assert ran.code == 130
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert "Traceback" not in ran.out
 
 

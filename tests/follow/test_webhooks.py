@@ -144,7 +144,8 @@ def test_a_receiver_that_says_nothing_is_asked_again(store: EventStore, receiver
     receiver.answers = [-1]
     worker = store.outbox("topic", None, "partner", hook(receiver, timeout=0.5), backoff=0)
     worker.catch_up()
-    assert receiver.positions == [1, 1, 2]
+    assert receiver.positions[:2] == [1, 1]
+    assert sorted({*receiver.positions}) == [1, 2]
     assert worker.dead_letters() == []
 
 

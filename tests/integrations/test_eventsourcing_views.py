@@ -90,7 +90,7 @@ def run(settings: dict[str, str], view: type, *students: str) -> list[list[str]]
     ) as runner:
         for student in students:
             runner.app.join(student, "algebra")
-        runner.wait(list(runner.app.recorder.read())[-1].position, timeout=5)
+        runner.wait(list(runner.app.recorder.read())[-1].position, timeout=30)
         return [*runner.projection.view.roster()]
 
 
@@ -125,7 +125,7 @@ def test_a_projection_of_every_type_is_not_fed_with_its_own_tracking(kept_settin
     ) as runner:
         runner.app.open("algebra", seats=9)
         runner.app.join("ada", "algebra")
-        runner.wait(list(runner.app.recorder.read())[-1].position, timeout=5)
+        runner.wait(list(runner.app.recorder.read())[-1].position, timeout=30)
         assert Everything.seen == 2
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ... import EventStore, Query
 from ...reading import Subscription
-from .kit import happened, in_thread, positions
+from .kit import PATIENCE_SECONDS, happened, in_thread, positions
 
 
 def drain(subscription: Subscription, arrived: threading.Event) -> list[int]:
@@ -38,7 +38,7 @@ class Subscriptions:
         subscription = store.subscribe(Query.tag("x"))
         arrived = threading.Event()
         seen = in_thread(lambda: drain(subscription, arrived))
-        assert arrived.wait(10)
+        assert arrived.wait(PATIENCE_SECONDS)
         for n in range(50):
             store.append(happened("A", "x" if n % 2 else "y"))
         last = store.append(happened("A", "x")).position
@@ -75,7 +75,7 @@ class Subscriptions:
         store.append(happened())
         subscription, arrived = store.subscribe(), threading.Event()
         seen = in_thread(lambda: drain(subscription, arrived))
-        assert arrived.wait(10)
+        assert arrived.wait(PATIENCE_SECONDS)
         subscription.stop()
         assert seen() == [1]
         assert list(subscription) == []
@@ -100,7 +100,7 @@ class Subscriptions:
         arrived = threading.Event()
         seen = in_thread(lambda: drain(one, arrived))
         others = in_thread(lambda: positions(islice(other, 2)))
-        assert arrived.wait(10)
+        assert arrived.wait(PATIENCE_SECONDS)
         one.stop()
         assert seen() == [1]
         store.append(happened())
@@ -111,7 +111,7 @@ class Subscriptions:
         store.append(happened())
         arrived = [threading.Event() for _ in range(3)]
         readers = [in_thread(lambda a=a: drain(store.subscribe(), a)) for a in arrived]  # type: ignore[misc]
-        assert all(event.wait(10) for event in arrived)
+        assert all(event.wait(PATIENCE_SECONDS) for event in arrived)
         if attempt % 2:
             store.append(happened())
         store.close()
