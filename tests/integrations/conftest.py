@@ -1,4 +1,4 @@
-"""Settings and recorders for every engine."""
+"""Settings and recorders for each engine once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Iterator
 import pytest
 from logs import settings_for
 
+from newest import kept, place, postgres
 from places import Place
 from strandline.integrations.eventsourcing import Factory, Recorder
+
+__all__ = ["kept", "kept_settings", "place", "postgres", "recorder", "settings"]
 
 
 @pytest.fixture
