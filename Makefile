@@ -16,8 +16,8 @@ setup: $(VENV)/.complete ## .venv with every extra and development dependency (q
 demo: $(VENV)/.core ## the main job on an embedded store: many clients, the last seats, no seat sold twice
 	@$(BIN)/strandline demo
 
-test: setup ## all tests
-	$(BIN)/python -m pytest
+test: setup ## all tests, on every core
+	$(BIN)/python -m pytest -n auto
 
 check: setup ## ruff, mypy --strict, pyright, import-linter
 	$(BIN)/ruff check .

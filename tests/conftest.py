@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from places import POSTGRES, Place, PostgresUrl, clean_environment, new_log
+from strandline.testing import postgres as servers
 from strandline.testing.postgres import VARIABLE, PostgresServer
 
 pytest.register_assert_rewrite("strandline.testing.conformance")
@@ -19,6 +22,31 @@ pytest.register_assert_rewrite("strandline.testing.conformance")
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", settings.get_profile("default"), max_examples=20_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    # Workers start servers at the same time, so each has ports of its own.
+    number, count = int(worker.removeprefix("gw")), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    servers.PORTS = servers.PORTS[number::count]
+
+# In the background of a shell interrupts are ignored, also by what the tests start and then interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Without pytest-xdist, and without -n, the tests run one after another in this process.
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """How many processes `-n auto` means: one more than there are cores, for tests often wait."""
+    return min((os.cpu_count() or 1) + 1, 8)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from workers import FileByFile
+
+    return FileByFile(config, log)
 
 
 @pytest.fixture(scope="session")

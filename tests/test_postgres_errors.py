@@ -34,7 +34,7 @@ from strandline.engine.open import Place as Where
 from strandline.engine.open import place_of, without_password
 from strandline.engine.postgres import schema
 from strandline.engine.postgres.attempt import Pauses
-from strandline.testing.postgres import PostgresServer, free_port
+from strandline.testing.postgres import PostgresServer
 
 SECRET = "Tr0ub4dor&3"
 PART = "Tr0ub4dor"
@@ -68,7 +68,7 @@ def refusal(attempt: Callable[..., object], *arguments: object, **options: objec
     return caught.value
 
 
-UNUSED = free_port()
+UNUSED = 1  # a port where nobody listens
 BAD_URLS = {
     "a bad percent encoding": f"postgresql://app:{PART}%zz@127.0.0.1/db",
     "an encoded zero": f"postgresql://app:{PART}%00@127.0.0.1/db",
