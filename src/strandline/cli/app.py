@@ -29,6 +29,7 @@ from .demo import command as demo
 from .doctor import command as doctor
 from .examples import Command, Commands
 from .failure import INTERRUPTED, leave_closed_pipe, report
+from .spark import group as spark
 
 app = typer.Typer(
     name="strandline",
@@ -54,7 +55,7 @@ for module in (
     run_application,
 ):
     app.command(module.NAME, cls=Command, epilog=module.EXAMPLE)(module.run)
-for group in (followers, models):
+for group in (followers, models, spark):
     app.add_typer(group.app, name=group.NAME)
 
 

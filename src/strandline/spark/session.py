@@ -22,6 +22,15 @@ EXTRA = "pip install 'strandline[spark]'"
 LOCAL = "local[*]"
 
 
+def active_session() -> SparkSession | None:
+    """The session of this thread, if one runs."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return None
+    return SparkSession.getActiveSession()
+
+
 def session(master: str | None = None, **conf: Any) -> SparkSession:
     """A Spark session that knows `format("strandline")`; on this machine (`local[*]`) unless `master` says otherwise.
 

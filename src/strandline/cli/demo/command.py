@@ -1,18 +1,21 @@
 """The command itself: set the stage, run the race, show what the log says afterwards."""
 
+from __future__ import annotations
+
 import shlex
 import shutil
 import sys
 import tempfile
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 import strandline
-from strandline import EventStore
+from strandline import EventStore, MissingDependency
 from strandline.engine.maintenance import CheckReport, check_log
 from strandline.engine.open import without_password
 
@@ -21,9 +24,13 @@ from ..event_table import print_events
 from ..failure import REFUSED
 from ..options import Json
 from ..progress import progress
-from ..screen import console, plain, table, write_json
+from ..screen import console, note, plain, table, write_json
+from ..spark.running import Verbose
 from .courses import Sales
 from .race import Outcome, open_term, run_clients, sales_of
+
+if TYPE_CHECKING:
+    from .pipeline import Pipeline
 
 NAME = "demo"
 EXAMPLE = "strandline demo --path demo.db --clients 16"
@@ -44,6 +51,13 @@ Students = Annotated[
         "--students", metavar="N", min=1, max=100_000, help="How many students, with four wishes each."
     ),
 ]
+Spark = Annotated[
+    bool | None,
+    typer.Option(
+        "--spark/--no-spark",
+        help="Whether to go on with the pipeline on Spark. Left out: if it is installed.",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Another number gives other wishes.")]
 
 
@@ -53,12 +67,15 @@ def run(
     clients: Clients = 32,
     students: Students = 300,
     seed: Seed = 1,
+    spark: Spark = None,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Let many clients fight for the last seats of courses.
 
-    Proves from the log that no seat was sold twice, and shows conflicts and throughput. Shows tables
-    also when piped, unless --json is given. Exit code 1 if a seat was sold twice.
+    Proves from the log that no seat was sold twice, and shows conflicts and throughput; then exports the log
+    to a lake, folds, audits and reports on it with Spark. Shows tables also when piped, unless --json is
+    given. Exit code 1 if a seat was sold twice.
     """
     target = path or str(Path(tempfile.mkdtemp(prefix="strandline-demo-")) / "courses.db")
     with strandline.connect(target) as store:
@@ -69,12 +86,32 @@ def run(
             _show_race(store, outcome, sold, clients, students)
     with progress("checking") as step:
         report = check_log(target, step)
+    if not as_json:
+        _headline("strandline check")
+        show_check(report)
+    pipeline = _pipeline(target, sold, wanted=spark, verbose=verbose)
     if as_json:
-        write_json(_fields(target, outcome, sold, report))
+        write_json(_fields(target, outcome, sold, report, pipeline))
     else:
-        _show_rest(target, sold[-1].id, report)
-    if report.problems or any(course.sold_twice for course in sold):
+        _show_rest(target, sold[-1].id, pipeline)
+    is_sound = pipeline is None or pipeline.is_sound
+    if report.problems or any(course.sold_twice for course in sold) or not is_sound:
         raise typer.Exit(REFUSED)
+
+
+def _pipeline(target: str, sold: list[Sales], *, wanted: bool | None, verbose: bool) -> Pipeline | None:
+    """What Spark makes of the log; None if it was not asked for, or is not here and need not be."""
+    if wanted is False or (wanted is None and find_spec("pyspark") is None):
+        return None
+    from .pipeline import run_pipeline
+
+    try:
+        return run_pipeline(target, sold, verbose=verbose)
+    except MissingDependency as error:
+        if wanted:
+            raise
+        note(f"without Spark: {error}; {error.hint}")
+        return None
 
 
 def _race(store: EventStore, wanted: list[tuple[str, str]], clients: int) -> Outcome:
@@ -107,9 +144,10 @@ def _course_row(course: Sales, outcome: Outcome) -> tuple[object, ...]:
     return course.id, course.seats, len(course.sold), full, refused - full, course.sold_twice
 
 
-def _show_rest(target: str, course: str, report: CheckReport) -> None:
-    _headline("strandline check")
-    show_check(report)
+def _show_rest(target: str, course: str, pipeline: Pipeline | None) -> None:
+    if pipeline is not None:
+        _headline("The same log on Spark")
+        _show_pipeline(pipeline)
     _headline("What to try next")
     program, url = _program(), shlex.quote(without_password(target))
     for command in (
@@ -121,12 +159,28 @@ def _show_rest(target: str, course: str, report: CheckReport) -> None:
         console().print(plain(f"  {command}"), soft_wrap=True)
 
 
+def _show_pipeline(pipeline: Pipeline) -> None:
+    agrees = "as the store says" if pipeline.equal == pipeline.folded else "NOT as the store says"
+    held = "every condition held" if not pipeline.violations else f"{pipeline.violations:,} VIOLATIONS"
+    rows = (
+        ("export", f"{pipeline.exported:,} new events", pipeline.lake),
+        ("fold", f"{pipeline.equal} of {pipeline.folded} courses", agrees),
+        ("audit", f"{pipeline.checked:,} appends", held),
+        ("report", "one page", pipeline.report),
+    )
+    table(("job", "what", "result"), rows)
+    console().print()
+    _line(f"{pipeline.seconds:.1f} s, most of it the start of Spark.")
+
+
 def _program() -> str:
     """What to type for this program: its name if the shell finds it, else the way it was called."""
     return "strandline" if shutil.which("strandline") else shlex.quote(sys.argv[0])
 
 
-def _fields(target: str, outcome: Outcome, sold: list[Sales], report: CheckReport) -> dict[str, object]:
+def _fields(
+    target: str, outcome: Outcome, sold: list[Sales], report: CheckReport, pipeline: Pipeline | None
+) -> dict[str, object]:
     return {
         "path": without_password(target),
         "decisions": outcome.decided,
@@ -143,6 +197,7 @@ def _fields(target: str, outcome: Outcome, sold: list[Sales], report: CheckRepor
             for course in sold
         ],
         "check": msgspec.structs.asdict(report),
+        "spark": None if pipeline is None else msgspec.structs.asdict(pipeline),
     }
 
 

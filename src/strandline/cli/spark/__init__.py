@@ -1,0 +1,1 @@
+"""`strandline spark`: the jobs that read the whole log at once."""
