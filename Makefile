@@ -13,7 +13,7 @@ help: ## this list
 
 setup: $(VENV)/.complete ## .venv with every extra and development dependency (quick when nothing changed)
 
-demo: $(VENV)/.core ## the main job on an embedded store: many clients, the last seats, no seat sold twice
+demo: $(VENV)/.core ## many clients, the last seats, no seat sold twice; then the same log on Spark
 	@$(BIN)/strandline demo
 
 test: setup ## all tests, on every core
@@ -38,7 +38,7 @@ clean: ## remove what make and the tests made
 $(VENV)/.core: pyproject.toml $(PINS)
 	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12 …")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --constraint $(PINS) --editable '.[cli]'
+	@$(PIP) install --constraint $(PINS) --editable '.[cli,spark,jre]'
 	@touch $@
 
 $(VENV)/.complete: $(VENV)/.core constraints/development.txt
