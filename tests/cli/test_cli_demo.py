@@ -11,7 +11,7 @@ from strandline.cli.demo import race
 from strandline.cli.demo.courses import Course, Refused, Sales, Student, define, subscribe
 from strandline.cli.demo.race import open_term, sales_of
 
-SMALL = ("--students", "30", "--clients", "8")
+SMALL = ("--students", "30", "--clients", "8", "--no-spark")
 
 
 @pytest.fixture
@@ -33,7 +33,9 @@ def test_no_seat_is_sold_twice(cli):
 
 
 def test_the_clients_really_get_in_each_others_way(cli):
-    (result,) = cli("demo", "--path", "demo.db", "--students", "100", "--clients", "32", "--json").rows
+    (result,) = cli(
+        "demo", "--path", "demo.db", "--students", "100", "--clients", "32", "--no-spark", "--json"
+    ).rows
     assert result["conflicts"] > 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from school import StudentSubscribed
+from academy import StudentSubscribed
 
 from strandline import SequencedEvent
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import academy
 import pyarrow as pa
 import pytest
 import rules
-import school
 
 from places import Place
 from strandline import Event, InvalidInput, SequencedEvent
@@ -67,7 +67,7 @@ def test_a_rule_sees_on_executors_what_it_sees_in_process(tmp_path: Path) -> Non
 
 
 def test_a_rule_can_use_the_typed_events(tmp_path: Path) -> None:
-    typed = school.StudentSubscribed(student=school.StudentId("s1"), course=school.CourseId("c1"))
+    typed = academy.StudentSubscribed(student=academy.StudentId("s1"), course=academy.CourseId("c1"))
     untagged = Event("StudentSubscribed", typed.to_event().data)
     pieces = look("rules:of_course", log(untagged, Event("A", 1)), tmp_path)
     ((position, (course, month)),) = missing_in(pieces)

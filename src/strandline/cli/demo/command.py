@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .pipeline import Pipeline
 
 NAME = "demo"
-EXAMPLE = "strandline demo --path demo.db --clients 16"
+EXAMPLE = "strandline demo --path demo.db --clients 16 --no-spark"
 SHOWN_EVENTS = 5
 
 Target = Annotated[

@@ -53,7 +53,10 @@ def running(what: str, master: str | None, *, verbose: bool) -> Iterator[tuple[S
         TimeElapsedColumn(),
     )
     shown = terminal.is_terminal and not verbose
-    with failures(what, VERBOSELY), Progress(*columns, console=terminal, transient=True, disable=not shown) as bar:
+    with (
+        failures(what, VERBOSELY),
+        Progress(*columns, console=terminal, transient=True, disable=not shown) as bar,
+    ):
         task = bar.add_task("starting Spark", total=None)
         is_ours = active_session() is None
         with contextlib.nullcontext() if verbose else _quiet_start():

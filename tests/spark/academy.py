@@ -1,8 +1,8 @@
-"""A school: what the tests of the jobs fold. A module of its own, because executors import it."""
+"""An academy: what the tests of the jobs fold. A module of its own, because executors import it."""
 
 from __future__ import annotations
 
-from strandline import DomainEvent, Projection, TagId, on
+from strandline import DomainEvent, Projection, SequencedEvent, TagId, on
 
 
 class CourseId(TagId): ...
@@ -38,8 +38,13 @@ class Course(Projection):
 
 class Student(Projection):
     id: StudentId
-    courses: list[str] = []
+    courses: list[CourseId] = []
 
     @on
     def subscribed(self, event: StudentSubscribed) -> None:
         self.courses.append(event.course)
+
+
+def more_tags(event: SequencedEvent) -> list[str]:
+    """A rule for retags: what a course is about."""
+    return ["topic:physics"] if event.type == "CourseDefined" else []
