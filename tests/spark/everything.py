@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from uuid import UUID
 
 import msgspec
-from school import CourseId, StudentId
+from academy import CourseId, StudentId
 
 from strandline import DomainEvent
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from school import CourseDefined, CourseId, StudentId, StudentSubscribed
+from academy import CourseDefined, CourseId, StudentId, StudentSubscribed
 
 from places import Place
 from strandline import Event, EventStore, Query
 
-FIRST = {"events": ["school:CourseDefined"], "projections": ["school:Course"]}
+FIRST = {"events": ["academy:CourseDefined"], "projections": ["academy:Course"]}
 SECOND = {"events": ["school_later"]}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from school import CourseId
+from academy import CourseId
 
 from strandline import DomainEvent, upcast
 

@@ -40,7 +40,7 @@ def test_several_exports_are_equal_to_one(kept: Place, lake: Path, tmp_path: Pat
     first = export(kept, lake, format, **FIRST, batch=8)
     go_on(kept)
     second = export(kept, lake, format, **SECOND, batch=8)
-    once = export(kept, tmp_path / "once", format, events=["school_later"], projections="school:Course")
+    once = export(kept, tmp_path / "once", format, events=["school_later"], projections="academy:Course")
 
     equals_log(lake, kept)
     equals_log(tmp_path / "once", kept)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import academy
 import everything
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import school
 import school_later
 from everything import Address, Everything, Point
 from lakes import equals_log, silver
@@ -25,8 +25,8 @@ from strandline.spark import lake_files
 from strandline.spark.lake.silver import OWN_COLUMNS
 
 EVERYTHING = Everything(
-    course=school.CourseId("c1"),
-    students=[school.StudentId("s1"), school.StudentId("s2")],
+    course=academy.CourseId("c1"),
+    students=[academy.StudentId("s1"), academy.StudentId("s2")],
     text="ä\0",
     number=-(1 << 63),
     ratio=0.1,
@@ -249,10 +249,10 @@ def test_any_type_has_a_table_that_readers_find(log: Place, lake: Path, type: st
 
 @pytest.mark.parametrize("format", ["parquet", "delta"])
 def test_a_table_gets_the_columns_of_a_class_that_is_named_later(log: Place, lake: Path, format: str):
-    append(log, *[school.CourseDefined(course=school.CourseId(f"c{n}"), capacity=n) for n in range(4)])
+    append(log, *[academy.CourseDefined(course=academy.CourseId(f"c{n}"), capacity=n) for n in range(4)])
     export(log, lake, format, batch=2)
     typed = export(log, lake, format, events=school_later)
-    append(log, school.CourseDefined(course=school.CourseId("c9"), capacity=9))
+    append(log, academy.CourseDefined(course=academy.CourseId("c9"), capacity=9))
     later = export(log, lake, format)  # the class need not be named again
 
     assert (typed.rewritten, later.rewritten) == (4, 0)
@@ -266,8 +266,8 @@ def test_a_table_gets_the_columns_of_a_class_that_is_named_later(log: Place, lak
 
 
 def test_an_event_of_a_newer_version_than_the_class_is_kept_whole(log: Place, lake: Path):
-    append(log, school_later.CourseDefined(course=school.CourseId("c1"), capacity=1, room="a"))
-    export(log, lake, events=school)
+    append(log, school_later.CourseDefined(course=academy.CourseId("c1"), capacity=1, room="a"))
+    export(log, lake, events=academy)
     (row,) = silver(lake, "CourseDefined")
 
     assert row["capacity"] is None
