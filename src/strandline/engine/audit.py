@@ -72,7 +72,7 @@ def events(reader: Reader, query: Query, span: Span | None) -> Iterator[Sequence
 
 
 def violation(reader: Reader, history: History, append: RecordedAppend) -> int | None:
-    """The position that should have refused the append, None if its condition held."""
+    """The first position that should have refused the append, None if its condition held."""
     for part in () if append.condition is None else append.condition.parts:
         found = _violation(reader, history, part, append.first - 1)
         if found is not None:
@@ -81,22 +81,37 @@ def violation(reader: Reader, history: History, append: RecordedAppend) -> int |
 
 
 def _violation(reader: Reader, history: History, part: AppendCondition, head: int) -> int | None:
-    query, after = part.fail_if_events_match, part.after
-    if after >= head:
+    if part.after >= head:
         return None
-    for event in events(reader, query, Span(after, head)):
+    looks = (_unchanged(reader, history, part, head), _retagged(history, part, head), _retags(history, part, head))
+    found = (next(positions, None) for positions in looks)
+    return min((position for position in found if position is not None), default=None)
+
+
+def _unchanged(reader: Reader, history: History, part: AppendCondition, head: int) -> Iterator[int]:
+    """Events that match now and matched then."""
+    query = part.fail_if_events_match
+    for event in events(reader, query, Span(part.after, head)):
         if query.matches(event, history.tags(event, head)):
-            return event.position
-    for position in _between(history.retagged, after, head):
+            yield event.position
+
+
+def _retagged(history: History, part: AppendCondition, head: int) -> Iterator[int]:
+    """Events that matched then, and were retagged at some time."""
+    for position in _between(history.retagged, part.after, head):
         event = history.event(position)
-        if query.matches(event, history.tags(event, head)):
-            return position
+        if part.fail_if_events_match.matches(event, history.tags(event, head)):
+            yield position
+
+
+def _retags(history: History, part: AppendCondition, head: int) -> Iterator[int]:
+    """Retags that changed what the query means."""
+    query = part.fail_if_events_match
     # `unless_exists` is recorded as a part after 0, and asks only for what is there, retagged or not.
-    for retag in _between(history.retags, after, head) if after else ():
+    for retag in _between(history.retags, part.after, head) if part.after else ():
         for event in history.changed_by(retag):
             if meaning_changed(query, event, history.tags(event, retag - 1), history.tags(event, retag)):
-                return retag
-    return None
+                yield retag
 
 
 def _between(positions: list[int], after: int, until: int) -> list[int]:

@@ -7,14 +7,16 @@ A condition with `where` is stored as JSON.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from ...append import AppendCondition, Status
+from ...event import encode_sorted
 from ...names import key_tag, stream_tag, subject_tag
-from ...query import Query, QueryItem
+from ...query import QueryItem
 
 NOT_RECORDED, NOT_AUDITABLE, JSON = 1, 2, 3
 Shape = tuple[tuple[Any, ...], ...]
@@ -50,16 +52,26 @@ def _shape(item: QueryItem) -> tuple[Any, ...]:
 
 
 def unpack(first: int, shape_text: str | None, arguments: str, name: Callable[[int], str]) -> AppendCondition:
-    """The condition again; without a shape it is stored as JSON."""
+    """The condition again."""
+    return AppendCondition.from_json(unpack_json(first, shape_text, arguments, name))
+
+
+def unpack_json(first: int, shape_text: str | None, arguments: str, name: Callable[[int], str]) -> str:
+    """The JSON form of the condition; without a shape it is what is stored."""
     if shape_text is None:
-        return AppendCondition.from_json(arguments)
+        return arguments
     numbers = iter(map(int, arguments.split()))
     parts = []
-    for items in msgspec.json.decode(shape_text):
+    for items in _shape_of(shape_text):
         after = first - 1 - next(numbers)
-        query = Query(_item(fields, numbers, name) for fields in items)
-        parts.append(AppendCondition(query, after))
-    return AppendCondition.all_of(*parts)
+        listed = [_item(fields, numbers, name) for fields in items]
+        parts.append({"after": after, "fail_if_events_match": {"items": listed}})
+    return encode_sorted(parts[0] if len(parts) == 1 else {"parts": parts}).decode()
+
+
+@functools.lru_cache(maxsize=1024)
+def _shape_of(text: str) -> Any:
+    return msgspec.json.decode(text)
 
 
 def status_of(shape: int | None) -> Status:
@@ -67,13 +79,14 @@ def status_of(shape: int | None) -> Status:
     return "unconditional" if shape is None else _STATUS.get(shape, "recorded")
 
 
-def _item(fields: list[Any], numbers: Iterator[int], name: Callable[[int], str]) -> QueryItem:
+def _item(fields: list[Any], numbers: Iterator[int], name: Callable[[int], str]) -> dict[str, Any]:
     types, exclude_types, tags, has_stream, has_subject, *has_key = fields
-    return QueryItem(
-        types=types,
-        tags=[name(next(numbers)) for _ in range(tags)],
-        exclude_types=exclude_types,
-        stream=name(next(numbers)).removeprefix(stream_tag("")) if has_stream else None,
-        subject=name(next(numbers)).removeprefix(subject_tag("")) if has_subject else None,
-        key=name(next(numbers)).removeprefix(key_tag("")) if has_key else None,
-    )
+    item = {
+        "types": types,
+        "tags": [name(next(numbers)) for _ in range(tags)],
+        "exclude_types": exclude_types,
+        "stream": name(next(numbers)).removeprefix(stream_tag("")) if has_stream else None,
+        "subject": name(next(numbers)).removeprefix(subject_tag("")) if has_subject else None,
+        "key": name(next(numbers)).removeprefix(key_tag("")) if has_key else None,
+    }
+    return {field: value for field, value in item.items() if value}
