@@ -83,7 +83,11 @@ def violation(reader: Reader, history: History, append: RecordedAppend) -> int |
 def _violation(reader: Reader, history: History, part: AppendCondition, head: int) -> int | None:
     if part.after >= head:
         return None
-    looks = (_unchanged(reader, history, part, head), _retagged(history, part, head), _retags(history, part, head))
+    looks = (
+        _unchanged(reader, history, part, head),
+        _retagged(history, part, head),
+        _retags(history, part, head),
+    )
     found = (next(positions, None) for positions in looks)
     return min((position for position in found if position is not None), default=None)
 

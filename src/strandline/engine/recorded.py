@@ -1,37 +1,18 @@
-"""A log with its recorded appends, read in the order of the log and by no index: what an audit looks at.
-
-What an audit is to find may come from a damaged index, so the events themselves are read.
-"""
+"""The appends of a range with their conditions as they are stored, for those who take millions of them at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ..errors import InvalidInput
 from . import Engine
+from .raw_append import RawAppend
 
 PAGE = 20_000
 
 
-class RecordedRow(NamedTuple):
-    """An event, and if it is the first of an append, where that ends and its condition as it is stored.
-
-    The condition is None (none was given), `not_recorded`, `not_auditable`, or JSON.
-    """
-
-    position: int
-    type: str
-    tags: str  # joined by newlines, the idempotency key among them
-    stream: str | None
-    subject: str | None
-    recorded_at: int
-    last: int | None
-    condition: str | None
-
-
-def recorded_log(engine: Engine, after: int, until: int) -> Iterator[list[RecordedRow]]:
-    """The positions `(after, until]`, page by page."""
+def raw_appends(engine: Engine, after: int, until: int) -> Iterator[list[RawAppend]]:
+    """The appends that begin in `(after, until]`, page by page."""
     if engine.name == "sqlite":
         from .sqlite.recorded import page as read
     elif engine.name == "postgres":
@@ -42,4 +23,4 @@ def recorded_log(engine: Engine, after: int, until: int) -> Iterator[list[Record
         )
     while after < until and (rows := read(engine, after, until, PAGE)):
         yield rows
-        after = rows[-1].position
+        after = rows[-1].first

@@ -183,7 +183,12 @@ _WITHOUT_CONDITION: dict[str | None, Status] = {
 }
 
 
+def status_of(condition: str | None) -> Status:
+    """The status that what is stored as condition stands for."""
+    return _WITHOUT_CONDITION.get(condition, "recorded")
+
+
 def _recorded(first: int, last: int, condition: str | None, recorded_at: int) -> RecordedAppend:
-    status = _WITHOUT_CONDITION.get(condition, "recorded")
+    status = status_of(condition)
     kept = AppendCondition.from_json(condition) if status == "recorded" and condition else None
     return RecordedAppend(first, last, kept, status, recorded_at)

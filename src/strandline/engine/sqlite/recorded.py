@@ -1,40 +1,44 @@
-"""A file with its recorded appends."""
+"""Appends with their conditions as they are stored."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..recorded import RecordedRow
+from ..raw_append import RawAppend
 from .conditions import JSON, status_of, unpack_json
+from .search import Search
 from .statements import sql
 
-if TYPE_CHECKING:
-    from . import SqliteEngine
-    from .search import Search
-
-_RECORDED_LOG = sql("recorded_log")
+_APPENDS = sql("recorded_appends")
 _SHAPES = "select id, text from shape"
 
 
-def page(engine: SqliteEngine, after: int, until: int, size: int) -> list[RecordedRow]:
-    """At most `size` rows of `(after, until]`, in order."""
+def page(engine: Any, after: int, until: int, size: int) -> list[RawAppend]:
+    """At most `size` appends that begin in `(after, until]`, in order."""
 
-    def ask(search: Search) -> list[RecordedRow]:
+    def ask(search: Search) -> list[RawAppend]:
         name = partial(engine._names.text, search.connection)
-
-        def row(*fields: Any) -> RecordedRow:
-            *event, shape, arguments = fields
-            if shape is None:
-                return RecordedRow(*event, None)
-            status = status_of(shape)
-            if status != "recorded":
-                return RecordedRow(*event, status)
-            text = None if shape == JSON else shapes[shape]
-            return RecordedRow(*event, unpack_json(event[0], text, arguments, name))
-
         with search.connection.snapshot():
-            shapes: dict[int, str] = dict(search.connection.execute(_SHAPES))
-            return [row(*fields) for fields in search.connection.execute(_RECORDED_LOG, (after, until, size))]
+            shapes = dict(search.connection.execute(_SHAPES))
+            rows = search.connection.execute(_APPENDS, (after, until, size))
+            return [_append(shapes, name, *row) for row in rows]
 
-    return engine._ask(ask, is_long=True)
+    return engine._ask(ask, is_long=True)  # type: ignore[no-any-return]
+
+
+def _append(
+    shapes: dict[int, str],
+    name: Callable[[int], str],
+    first: int,
+    last: int,
+    recorded_at: int,
+    shape: int | None,
+    arguments: str,
+) -> RawAppend:
+    status = status_of(shape)
+    if status != "recorded" or shape is None:
+        return RawAppend(first, last, recorded_at, status, None)
+    text = None if shape == JSON else shapes[shape]
+    return RawAppend(first, last, recorded_at, status, unpack_json(first, text, arguments, name))

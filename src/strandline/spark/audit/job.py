@@ -1,0 +1,104 @@
+"""The audit of a log: recorded conditions against events."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as fn
+
+from ...engine import Span
+from ...engine.audit import events as read_events
+from ...names import RETAGGED
+from ...query import Query
+from .carried import as_carried, is_own, is_retag, present
+from .contention import contention, top
+from .judging import FEW, Log, as_of_head, broken
+from .nearest import BLOCK
+from .report import AuditReport
+from .tables import SCHEMAS, event_row, open_log, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+SHOWN = 10
+
+
+def run(spark: SparkSession, url: str, log: str, *, block: int = BLOCK) -> AuditReport:
+    """Judge every recorded condition again."""
+    began = time.monotonic()
+    engine = open_log(url, log)
+    try:
+        stats = engine.stats()
+        asked = table(spark, "questions", url, log, stats.head).persist()
+        figures = _figures(asked)
+        events = table(spark, "events", url, log, stats.head).persist()
+        retags = events.where(is_retag())
+        count = retags.count()
+        # Events that were read a moment ago may have tags of retags that came since.
+        newer = list(map(event_row, read_events(engine, Query.types(RETAGGED), Span(stats.head))))
+    finally:
+        engine.close()
+    carried = present(events)
+    if newer:
+        retags = retags.unionByName(spark.createDataFrame(newer, SCHEMAS["events"]))
+    if count + len(newer):
+        carried = as_carried(carried, retags, count + len(newer)).persist()
+    payloads = table(spark, "payloads", url, log, stats.head)
+    found = broken(Log(asked, carried, payloads, count > 0, stats.head, block))
+    details, violations = _kept(_details(found, asked, carried))
+    contended = contention(asked).persist()
+    report = AuditReport(
+        log=str(stats.log),
+        head=stats.head,
+        refused=stats.refused,
+        violations=violations,
+        most_contended=top(contended, "near_misses", SHOWN),
+        slowest=top(contended, "longest", SHOWN),
+        details=details,
+        seconds=round(time.monotonic() - began, 3),
+        **figures.asDict(),
+    )
+    for frame in (asked, events, carried, contended):
+        frame.unpersist()
+    return report
+
+
+def _figures(asked: DataFrame) -> Row:
+    appends = asked.where("part is null or (part = 0 and item = 0)")
+    counts = {
+        "appends": "true",
+        "checked": "status = 'recorded'",
+        **{status: f"status = '{status}'" for status in ("unconditional", "not_recorded", "not_auditable")},
+        "with_where": "has_where",
+        "near_misses": "distance > 0",
+    }
+    (row,) = appends.agg(
+        *(fn.count_if(fn.expr(holds)).alias(name) for name, holds in counts.items()),
+        fn.coalesce(fn.max("distance"), fn.lit(0)).alias("longest_distance"),
+    ).collect()
+    return row
+
+
+def _details(found: DataFrame, asked: DataFrame, carried: DataFrame) -> DataFrame:
+    """One row for each append that should have been refused, with the event that shows it."""
+    time_of_append = fn.timestamp_micros("recorded_at").alias("recorded_at")
+    parts = asked.where("item = 0").select("first", "last", "head", time_of_append, "part", "after")
+    return (
+        found.join(parts, ["first", "part"])
+        .join(carried, "position")
+        .where(as_of_head())
+        .select(
+            *("first", "last", "recorded_at", "part", "item", "after", "position", "type"),
+            fn.filter("tags", is_own).alias("tags"),
+        )
+    )
+
+
+def _kept(details: DataFrame) -> tuple[DataFrame, int]:
+    """The details, no longer dependent on the log, and how many there are."""
+    rows = details.orderBy("first").limit(FEW).collect()
+    if len(rows) < FEW:
+        return details.sparkSession.createDataFrame(rows, details.schema), len(rows)
+    kept = details.orderBy("first").localCheckpoint()
+    return kept, kept.count()
