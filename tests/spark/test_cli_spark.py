@@ -68,7 +68,7 @@ def test_fold_gives_a_line_for_each_key(cli, log):
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.NAME)
 def test_the_example_at_the_end_of_each_help_runs(cli, log, tmp_path, job):
     example = cli(job.NAME, "--help").out.partition("\nExample:\n")[2].strip()
-    assert example.startswith(f"strandline spark {job.NAME} {log} ")
+    assert example.startswith(f"strandline spark {job.NAME} {log}")
     with strandline.connect(log) as store:
         (tmp_path / "events.ndjson").write_bytes(b"".join(store.read().ndjson()))
     done = cli(*shlex.split(example.replace("school:", "academy:"))[2:])
