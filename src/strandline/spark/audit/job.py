@@ -11,6 +11,7 @@ from ...engine import Span
 from ...engine.audit import events as read_events
 from ...names import RETAGGED
 from ...query import Query
+from ..reach import reachable
 from .carried import as_carried, is_own, is_retag, present
 from .contention import contention, top
 from .judging import FEW, Log, as_of_head, broken
@@ -27,6 +28,7 @@ SHOWN = 10
 def run(spark: SparkSession, url: str, log: str, *, block: int = BLOCK) -> AuditReport:
     """Judge every recorded condition again."""
     began = time.monotonic()
+    url = reachable(spark, url)
     engine = open_log(url, log)
     try:
         stats = engine.stats()

@@ -14,6 +14,7 @@ from ...errors import InvalidInput
 from ..audit.tables import open_log, table
 from ..failures import failures
 from ..frames import events as event_frame
+from ..reach import reachable
 from . import Reported
 from .closeness import closeness
 from .figures import figures
@@ -33,6 +34,7 @@ def run(spark: SparkSession, url: str, out: str, log: str) -> Reported:
         raise InvalidInput(
             f"{out!r:.200} cannot be written: no such folder", hint="name a file in a folder that exists"
         )
+    url = reachable(spark, url)
     engine = open_log(url, log)
     try:
         stats = engine.stats()
