@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import academy
 import everything
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import school_later
-from everything import Address, Everything, Point
+from everything import EVERYTHING, SHOWN
 from lakes import equals_log, silver
 from local_jobs import export
 
@@ -23,77 +22,6 @@ from places import Place
 from strandline import Event
 from strandline.spark import lake_files
 from strandline.spark.lake.silver import OWN_COLUMNS
-
-EVERYTHING = Everything(
-    course=academy.CourseId("c1"),
-    students=[academy.StudentId("s1"), academy.StudentId("s2")],
-    text="ä\0",
-    number=-(1 << 63),
-    ratio=0.1,
-    either=2,
-    flag=True,
-    raw=b"\xff",
-    at=datetime(2025, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
-    day=date(2025, 1, 2),
-    hour=time(3, 4),
-    span=timedelta(hours=1),
-    price=Decimal("1.10"),
-    uuid=UUID(int=7),
-    colour=everything.Colour.RED,
-    level=everything.Level.HIGH,
-    mixed="two",
-    choice="a",
-    maybe=None,
-    limited=1,
-    numbers=(1, 2),
-    names={"x"},
-    counts={"a": 1},
-    by_number={1: "one"},
-    address=Address("Main", 1),
-    addresses=[Address("Main")],
-    point=Point(1.5, 2.0),
-    size={"width": 3},
-    tree=everything.Tree("root", [everything.Tree("leaf")]),
-    anything={"deep": [1, None]},
-    union="text",
-    nested=[[1], []],
-    renamed=9,
-)
-SHOWN = {
-    "course": "c1",
-    "students": ["s1", "s2"],
-    "text": "ä\0",
-    "number": -(1 << 63),
-    "ratio": 0.1,
-    "either": 2.0,
-    "flag": True,
-    "raw": b"\xff",
-    "at": EVERYTHING.at,
-    "day": EVERYTHING.day,
-    "hour": "03:04:00",
-    "span": "PT3600S",
-    "price": Decimal("1.10"),
-    "uuid": str(UUID(int=7)),
-    "colour": "red",
-    "level": 3,
-    "mixed": '"two"',
-    "choice": "a",
-    "maybe": None,
-    "limited": 1,
-    "numbers": [1, 2],
-    "names": ["x"],
-    "counts": [("a", 1)],
-    "by_number": [("1", "one")],
-    "address": {"street": "Main", "number": 1},
-    "addresses": [{"street": "Main", "number": None}],
-    "point": {"x": 1.5, "y": 2.0},
-    "size": {"width": 3},
-    "tree": {"name": "root", "children": '[{"name":"leaf","children":[]}]'},  # a type inside itself is JSON
-    "anything": '{"deep":[1,null]}',
-    "union": '"text"',
-    "nested": [[1], []],
-    "re_named": 9,
-}
 
 
 @pytest.fixture
