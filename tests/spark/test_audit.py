@@ -69,7 +69,7 @@ def test_every_kind_of_lie_is_found_and_nothing_else(spark, kept: Place):
         # Nothing is wrong with these, although they look like it with the tags of today.
         truths = {
             lies["a retag"][0] + 10: AppendCondition(item(tags=["seat:1"])),
-            lies["a retag"][0] + 11: AppendCondition(item(tags=["seat:2"]), after=store.head() - 70),
+            lies["a retag"][0] + 11: AppendCondition(item(tags=["seat:2"]), after=lies["a retag"][2]),
             lies["a retag"][0] + 12: AppendCondition(item(tags=["course:1"], where={"n": 2})),
         }
     plant(kept, {first: condition for first, condition, _ in lies.values()} | truths)

@@ -35,7 +35,7 @@ def as_carried(events: DataFrame, retags: DataFrame, count: int) -> DataFrame:
     changes = (
         retags.select(
             fn.col("position").alias("retag"),
-            fn.explode(fn.from_json("changes", _CHANGES).changes).alias("change"),
+            fn.explode(fn.from_json("data", _CHANGES).changes).alias("change"),
         )
         .groupBy(fn.col("change.position").alias("position"))
         .agg(

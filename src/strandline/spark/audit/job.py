@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
-from ...engine import Span
-from ...engine.audit import events as read_events
 from ...names import RETAGGED
 from ...query import Query
+from .. import frames
+from ..failures import failures
 from ..reach import reachable
 from .carried import as_carried, is_own, is_retag, present
 from .contention import contention, top
 from .judging import FEW, Log, as_of_head, broken
 from .nearest import BLOCK
 from .report import AuditReport
-from .tables import SCHEMAS, event_row, open_log, table
+from .tables import open_log, table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -29,41 +30,41 @@ def run(spark: SparkSession, url: str, log: str, *, block: int = BLOCK) -> Audit
     """Judge every recorded condition again."""
     began = time.monotonic()
     url = reachable(spark, url)
-    engine = open_log(url, log)
-    try:
+    with ExitStack() as kept, failures("audit the log", "see what Spark says above, and run it again"):
+        engine = open_log(url, log)
+        kept.callback(engine.close)
         stats = engine.stats()
-        asked = table(spark, "questions", url, log, stats.head).persist()
+
+        def keep(frame: DataFrame) -> DataFrame:
+            kept.callback(frame.unpersist)
+            return frame.persist()
+
+        asked = keep(table(spark, "questions", url, log, stats.head))
         figures = _figures(asked)
-        events = table(spark, "events", url, log, stats.head).persist()
-        retags = events.where(is_retag())
-        count = retags.count()
-        # Events that were read a moment ago may have tags of retags that came since.
-        newer = list(map(event_row, read_events(engine, Query.types(RETAGGED), Span(stats.head))))
-    finally:
-        engine.close()
-    carried = present(events)
-    if newer:
-        retags = retags.unionByName(spark.createDataFrame(newer, SCHEMAS["events"]))
-    if count + len(newer):
-        carried = as_carried(carried, retags, count + len(newer)).persist()
-    payloads = table(spark, "payloads", url, log, stats.head)
-    found = broken(Log(asked, carried, payloads, count > 0, stats.head, block))
-    details, violations = _kept(_details(found, asked, carried))
-    contended = contention(asked).persist()
-    report = AuditReport(
-        log=str(stats.log),
-        head=stats.head,
-        refused=stats.refused,
-        violations=violations,
-        most_contended=top(contended, "near_misses", SHOWN),
-        slowest=top(contended, "longest", SHOWN),
-        details=details,
-        seconds=round(time.monotonic() - began, 3),
-        **figures.asDict(),
-    )
-    for frame in (asked, events, carried, contended):
-        frame.unpersist()
-    return report
+        carried = events = keep(present(table(spark, "events", url, log, stats.head)))
+        has_retags = events.where(is_retag()).count() > 0
+        # Looked for when all events are read: then no event has tags of a retag that is not known.
+        retags = engine.count(Query.types(RETAGGED))
+        if retags:
+            told = frames.events(
+                spark, url, log=log, query=Query.types(RETAGGED), columns=("position", "data")
+            )
+            carried = keep(as_carried(events, told, retags))
+        payloads = table(spark, "payloads", url, log, stats.head)
+        found = broken(Log(asked, carried, payloads, has_retags, stats.head, block), keep)
+        details, violations = _kept(_details(found, asked, carried))
+        contended = keep(contention(asked))
+        return AuditReport(
+            log=str(stats.log),
+            head=stats.head,
+            refused=stats.refused,
+            violations=violations,
+            most_contended=top(contended, "near_misses", SHOWN),
+            slowest=top(contended, "longest", SHOWN),
+            details=details,
+            seconds=round(time.monotonic() - began, 3),
+            **figures.asDict(),
+        )
 
 
 def _figures(asked: DataFrame) -> Row:

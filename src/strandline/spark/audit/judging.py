@@ -20,6 +20,9 @@ from .payload import does_match
 
 FEW = 100_000  # so few rows that every task may have them all
 
+Keep = Callable[[DataFrame], DataFrame]
+"""Keeps what is used several times."""
+
 _ANSWER = ("first", "part", "position", "item")
 
 
@@ -34,11 +37,11 @@ class Log(NamedTuple):
     block: int
 
 
-def broken(log: Log) -> DataFrame:
+def broken(log: Log, keep: Keep) -> DataFrame:
     """Each append that should have been refused: the part that did not hold, and the first position that shows it."""
     asked = log.asked.where("after < head")
-    wanted = items(asked).persist()
-    near = _near(asked, wanted, log).persist()
+    wanted = keep(items(asked))
+    near = keep(_near(asked, wanted, log))
     (doubts,) = near.agg(*(fn.count_if(fn.expr(holds)).alias(holds) for holds in _JUDGES)).collect()
     found = [near.where("not is_filtered and settled <= head").withColumn("position", fn.col("settled"))]
     for holds, judge in _JUDGES.items():

@@ -1,37 +1,34 @@
-"""The log as tables for the audit: events by all their tags, what appends asked, and what is rarely needed."""
+"""The log as tables for the audit: events with all their tags, what appends asked, and payloads."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from ...engine import Engine, Span
-from ...engine.audit import events
-from ...engine.open import DEFAULT_LOG, open_engine
+from ...engine import Engine
+from ...engine.open import open_engine
 from ...engine.recorded import raw_appends
-from ...event import SequencedEvent
 from ...names import RETAGGED
 from ...query import Query
+from ..source.options import Options
+from ..source.ranges import Range, split
+from ..source.reading import check_whole, raw_batches
 from .questions import QUESTIONS, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NAME = "strandline-recorded"
-FEWEST_EVENTS = 20_000  # for fewer than that a task of its own does not pay
-PAGE = 2_000
+NAME = "strandline-audit"
 
 Table = Literal["events", "questions", "payloads"]
-Rows = Iterator[Sequence[tuple[Any, ...]]]
 
 SCHEMAS: dict[Table, str] = {
-    "events": "position BIGINT, type STRING, tags STRING, stream STRING, subject STRING, changes STRING",
+    "events": "position BIGINT, type STRING, tags STRING, stream STRING, subject STRING",
     "questions": QUESTIONS,
     "payloads": "position BIGINT, data BINARY, metadata BINARY",
 }
@@ -40,7 +37,7 @@ SCHEMAS: dict[Table, str] = {
 def table(spark: SparkSession, name: Table, url: str, log: str, until: int) -> DataFrame:
     """One of the tables, up to a position."""
     spark.dataSource.register(AuditSource)
-    reader = spark.read.format(NAME).options(url=url, log=log, until=until, table=name)
+    reader = spark.read.format(NAME).options(url=url, log=log, until=until)
     return reader.schema(SCHEMAS[name]).load()
 
 
@@ -50,7 +47,7 @@ def open_log(url: str, log: str) -> Engine:
 
 
 class AuditSource(DataSource):
-    """A log as one of the tables."""
+    """A log as the table that the schema asks for."""
 
     @classmethod
     def name(cls) -> str:
@@ -59,69 +56,45 @@ class AuditSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the table."""
-        return TableReader(dict(self.options), schema)
-
-
-class Positions(InputPartition):
-    """The positions `(after, until]`."""
-
-    def __init__(self, after: int, until: int) -> None:
-        self.after = after
-        self.until = until
+        return TableReader(Options.of(self.options), schema)
 
 
 class TableReader(DataSourceReader):
     """Reads ranges of positions."""
 
-    def __init__(self, options: dict[str, str], schema: StructType) -> None:
+    def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._schema: pa.Schema = to_arrow_schema(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges of equal size."""
-        until = int(self._options["until"])
-        count = max(1, -(-until // FEWEST_EVENTS))
-        edges = [until * number // count for number in range(count + 1)]
-        return [Positions(after, end) for after, end in itertools.pairwise(edges)]
-
-    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of a range."""
-        engine = open_log(self._options["url"], self._options.get("log", DEFAULT_LOG))
+        engine = self._options.open()
         try:
-            for rows in _READ[self._options["table"]](engine, partition.after, partition.until):
-                columns = zip(zip(*rows, strict=True), self._schema.types, strict=True)
-                arrays = [pa.array(values, kind) for values, kind in columns]
-                yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            return split(str(engine.log_id()), (0, self._options.until or 0), None, scan=True)
         finally:
             engine.close()
 
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a range."""
+        if not isinstance(partition, Range):  # Spark makes one up if there are none
+            return
+        asks_questions = "first" in self._schema.names
+        batches = self._questions(partition) if asks_questions else self._columns(partition)
+        for columns in batches:
+            yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-def _events(engine: Engine, after: int, until: int) -> Rows:
-    found = events(engine, Query.all(), Span(after, until))
-    while page := list(itertools.islice(found, PAGE)):
-        yield [event_row(event) for event in page]
+    def _columns(self, part: Range) -> Iterator[list[pa.Array]]:
+        for raw in raw_batches(self._options, Query.all(), part, self._schema.names):
+            yield [raw[field.name].cast(field.type) for field in self._schema]
 
-
-def event_row(event: SequencedEvent) -> tuple[Any, ...]:
-    """A row of the table of events; a retag says what it changed."""
-    changes = event.data.decode() if event.type == RETAGGED else None
-    return event.position, event.type, event.raw_tags, event.stream, event.subject, changes
-
-
-def _payloads(engine: Engine, after: int, until: int) -> Rows:
-    found = events(engine, Query.all(), Span(after, until))
-    while page := list(itertools.islice(found, PAGE)):
-        yield [(e.position, e.data, e.raw_metadata) for e in page]
-
-
-def _questions(engine: Engine, after: int, until: int) -> Rows:
-    has_retags = engine.exists(Query.types(RETAGGED), 0)
-    for page in raw_appends(engine, after, until):
-        yield [row for append in page for row in rows_of(append, with_condition=has_retags)]
-
-
-_READ: dict[str, Callable[[Engine, int, int], Rows]] = {
-    "events": _events,
-    "questions": _questions,
-    "payloads": _payloads,
-}
+    def _questions(self, part: Range) -> Iterator[list[pa.Array]]:
+        engine = self._options.open()
+        try:
+            check_whole(part, str(engine.log_id()), engine.head())
+            has_retags = engine.exists(Query.types(RETAGGED), 0)
+            for page in raw_appends(engine, part.after, part.until):
+                rows = [row for append in page for row in rows_of(append, with_condition=has_retags)]
+                columns = zip(zip(*rows, strict=True), self._schema.types, strict=True)
+                yield [pa.array(values, kind) for values, kind in columns]
+        finally:
+            engine.close()

@@ -24,11 +24,12 @@ PAGE = 1_000
 def batches(options: Options, query: Query, part: Range, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The matching events of a range, in order."""
     names = [name for name in COLUMNS if name in schema.names or name == "position"]
-    for raw in _columns(options, query, part, names):
+    for raw in raw_batches(options, query, part, names):
         yield batch_of(raw, schema)
 
 
-def _columns(options: Options, query: Query, part: Range, names: Sequence[str]) -> Iterator[Raw]:
+def raw_batches(options: Options, query: Query, part: Range, names: Sequence[str]) -> Iterator[Raw]:
+    """The same as columns of the log: those that are named, or all."""
     types = Types.of(query) if part.scan else None
     if types is not None and options.place.engine == "postgres":
         copied = copying.connect(options)
