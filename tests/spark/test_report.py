@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import pytest
 import strandline.spark as sls
 from places import Place
 from strandline import AppendCondition, Event, InvalidInput, NotFound, Query
-from strandline.spark.report.charts import heat_map, number
+from strandline.spark.report.charts import columns_over_time, heat_map, histogram, number
 from strandline.spark.report.closeness import Cell
 from strandline.spark.report.elements import el
+from strandline.spark.report.figures import Moment, OverTime
 
 NASTY = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "[/red]&amp;", "\u202etxt"]
 
@@ -67,7 +69,14 @@ def test_the_page_tells_what_is_in_the_log(spark, kept: Place, tmp_path: Path):
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".new")]
     text = out.read_text()
     page = Page(text)
-    for told in ("Subscribed", "course:c1", "1 tags have 200 events or more", "98.8%", *NASTY[:3]):
+    for told in (
+        "Subscribed",
+        "course:c1",
+        "1 tag has 200 events or more",
+        "98.8%",
+        "253 appends have 1 events",
+        *NASTY[:3],
+    ):
         assert any(told in each for each in page.texts), told
     assert page.names.isdisjoint({"script", "img", "link", "iframe", "object", "base"})
     assert not [name for name, _ in page.attributes if name in {"src", "href"} or name.startswith("on")]
@@ -103,6 +112,35 @@ def test_texts_and_attributes_are_escaped(text):
 )
 def test_numbers_for_people(value, shown):
     assert number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("hours", "step", "ticks"),
+    [
+        (20, 1, ["01 Mar 06:00", "01 Mar 09:00", "01 Mar 12:00"]),
+        (24 * 21, 24, ["2026-03-02", "2026-03-09", "2026-03-16"]),  # Mondays
+        (24 * 7 * 30, 24 * 7, ["2026-03-16", "2026-04-13", "2026-05-11"]),
+    ],
+)
+def test_marks_of_time_are_where_people_expect_them(hours, step, ticks):
+    start = datetime(2026, 3, 1 if step < 24 * 7 else 2, 6 if step == 1 else 0, tzinfo=UTC)
+    places = hours // step
+    drawn = Page(
+        columns_over_time(
+            OverTime(start, timedelta(hours=step), places, [Moment(n, "Paid", 1 + n) for n in range(places)]),
+            ["Paid"],
+        )
+    )
+    told = [text for text in drawn.texts if re.match(r"\d{4}-|\d\d \w{3}", text)]
+    assert told[: len(ticks)] == ticks
+    assert len(told) <= 10
+
+
+def test_a_histogram_tells_what_it_counts():
+    drawn = Page(histogram([(0, 5), (3, 1)], "appends"))
+    assert "5 appends have 1 events" in drawn.texts
+    assert "1 appends have 8–15 events" in drawn.texts
+    assert "6" in drawn.texts  # the scale ends at a round number
 
 
 def test_a_heat_map_has_a_cell_for_each_kind_and_distance():

@@ -16,11 +16,17 @@ from .questions import SEPARATOR
 class Contended(msgspec.Struct, frozen=True):
     """What appends depended on, how many did, how many of them the log had moved past, and how far."""
 
-    boundary: str
+    tags: str
+    types: str
     appends: int
     near_misses: int
     longest: int
     mean: float
+
+    @property
+    def boundary(self) -> str:
+        """What they depended on, in a line."""
+        return f"{self.tags} · {self.types}"
 
 
 def contention(asked: DataFrame) -> DataFrame:
@@ -43,12 +49,12 @@ def top(rows: DataFrame, by: str, count: int) -> tuple[Contended, ...]:
     other = "longest" if by == "near_misses" else "near_misses"
     found = rows.where("near_misses > 0").orderBy(fn.desc(by), fn.desc(other), "key").limit(count).collect()
     return tuple(
-        Contended(label(row.key), row.appends, row.near_misses, row.longest, row.mean) for row in found
+        Contended(*label(row.key), row.appends, row.near_misses, row.longest, row.mean) for row in found
     )
 
 
-def label(key: str) -> str:
-    """A query item for people."""
+def label(key: str) -> tuple[str, str]:
+    """The tags and the types of a query item, for people."""
     tags, types, excluded, _ = (field.split("\n") if field else [] for field in key.split(SEPARATOR))
     words = {stream_tag(""): "stream ", subject_tag(""): "subject ", key_tag(""): "key "}
     shown = []
@@ -56,4 +62,4 @@ def label(key: str) -> str:
         prefix = next((prefix for prefix in words if tag.startswith(prefix)), "")
         shown.append(words.get(prefix, "") + tag.removeprefix(prefix))
     kinds = ", ".join(types) or ("any type" + (f" but {', '.join(excluded)}" if excluded else ""))
-    return f"{' + '.join(shown) or 'no tag'} · {kinds}"
+    return " + ".join(shown) or "no tag", kinds

@@ -17,6 +17,7 @@ from .carried import as_carried, is_own, is_retag, present
 from .contention import contention, top
 from .judging import FEW, Log, as_of_head, broken
 from .nearest import BLOCK
+from .questions import ONE_ROW_EACH
 from .report import AuditReport
 from .tables import open_log, table
 
@@ -68,7 +69,7 @@ def run(spark: SparkSession, url: str, log: str, *, block: int = BLOCK) -> Audit
 
 
 def _figures(asked: DataFrame) -> Row:
-    appends = asked.where("part is null or (part = 0 and item = 0)")
+    appends = asked.where(ONE_ROW_EACH)
     counts = {
         "appends": "true",
         "checked": "status = 'recorded'",

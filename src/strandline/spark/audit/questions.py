@@ -21,6 +21,7 @@ QUESTIONS = (
     " part INT, item INT, after BIGINT, key STRING, is_filtered BOOLEAN,"  # of the question; none if there is none
     " condition STRING"  # if it may be needed again
 )
+ONE_ROW_EACH = "part is null or (part = 0 and item = 0)"  # which rows of the table count appends
 SEPARATOR = "\x01"  # no name has control characters
 EVERYTHING = "everything"
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from ...event import from_microseconds, to_microseconds
 from .closeness import Cell
 from .elements import Html, el
-from .figures import OverTime
+from .figures import DAY, MINUTE, MONDAY, STEPS, OverTime
 
 WIDTH, HEIGHT = 960, 260
 LEFT, BOTTOM, TOP = 56, 28, 12
+TICKS = 8
+DISTANCES = "events in between"
 
 
 def number(value: float) -> str:
@@ -27,7 +30,7 @@ def columns_over_time(found: OverTime, series: Sequence[str]) -> Html:
     counts: dict[int, dict[str, int]] = defaultdict(dict)
     for moment in found.counts:
         counts[moment.number][moment.type] = moment.events
-    highest = max(sum(each.values()) for each in counts.values())
+    highest = _round_up(max(sum(each.values()) for each in counts.values()))
     wide = (WIDTH - LEFT) / found.moments
     drawn: list[Html] = [*_scale(highest)]
     for place in range(found.moments):
@@ -51,41 +54,42 @@ def columns_over_time(found: OverTime, series: Sequence[str]) -> Html:
                 )
             )
             below += high
-    for place in _ticks(found.moments):
+    for place, told in _ticks(found):
         x = LEFT + place * wide
-        anchor = "start" if place == 0 else "end" if place == found.moments - 1 else "middle"
-        told = _time(found.start + place * found.step, found)
+        base = HEIGHT - BOTTOM
+        drawn.append(el("line", x1=_round(x), x2=_round(x), y1=base, y2=base + 4, class_="axis"))
+        anchor = "start" if x < LEFT + 40 else "end" if x > WIDTH - 40 else "middle"
         drawn.append(el("text", told, x=_round(x), y=HEIGHT - 8, text_anchor=anchor))
     return _svg("Events over time, by type", drawn)
 
 
-def histogram(spread: Sequence[tuple[int, int]], from_power: int) -> Html:
-    """How many tags have how many events; those from a power of two on stand out."""
-    highest = max(tags for _, tags in spread)
+def histogram(spread: Sequence[tuple[int, int]], what: str, hot_from: int | None = None) -> Html:
+    """How many things have how many events; those from a power of two on stand out."""
+    highest = _round_up(max(count for _, count in spread))
     powers = range(spread[-1][0] + 1)
     found = dict(spread)
     wide = (WIDTH - LEFT) / max(len(powers), 8)
     drawn: list[Html] = [*_scale(highest)]
     for place, power in enumerate(powers):
-        tags = found.get(power, 0)
-        high = tags / highest * (HEIGHT - TOP - BOTTOM)
+        count = found.get(power, 0)
+        high = count / highest * (HEIGHT - TOP - BOTTOM)
         least, most = 2**power, 2 ** (power + 1) - 1
         label = f"{least:,}" if least == most else f"{number(least)}–{number(most)}"
-        if tags:
+        if count:
             drawn.append(
                 el(
                     "rect",
-                    el("title", f"{tags:,} tags have {label} events"),
+                    el("title", f"{count:,} {what} have {label} events"),
                     x=_round(LEFT + place * wide),
                     y=_round(HEIGHT - BOTTOM - max(high, 2)),
                     width=_round(wide - 4),
                     height=_round(max(high, 2)),
-                    class_="s1" if power >= from_power else "s0",
+                    class_="s1" if hot_from is not None and power >= hot_from else "s0",
                 )
             )
         x = LEFT + place * wide + (wide - 4) / 2
         drawn.append(el("text", label, x=_round(x), y=HEIGHT - 8, text_anchor="middle"))
-    return _svg("Tags by their number of events", drawn)
+    return _svg(f"{what.capitalize()} by their number of events", drawn)
 
 
 def heat_map(cells: Sequence[Cell]) -> Html:
@@ -96,7 +100,8 @@ def heat_map(cells: Sequence[Cell]) -> Html:
     rows = sorted(sums, key=lambda boundary: (-sums[boundary], boundary))[:12]
     powers = range(-1, max(cell.power for cell in cells) + 1)
     found = {(cell.boundary, cell.power): cell.appends for cell in cells}
-    names, line = 260, 30
+    # A letter is about 7 wide, whichever it is; the line of distances has a name, too.
+    names, line = 24 + 7 * min(36, max(len(boundary) for boundary in (*rows, DISTANCES))), 30
     wide = (WIDTH - names) / max(len(powers), 6)
     high = TOP + line * len(rows) + BOTTOM
     drawn: list[Html] = []
@@ -124,6 +129,7 @@ def heat_map(cells: Sequence[Cell]) -> Html:
                     fill_opacity=_round(0.06 + 0.94 * share**0.5 if appends else 0.04),
                 )
             )
+    drawn.append(el("text", DISTANCES, x=names - 12, y=high - 8, text_anchor="end"))
     for column, power in enumerate(powers):
         x = names + column * wide + (wide - 2) / 2
         drawn.append(el("text", _between(power), x=_round(x), y=high - 8, text_anchor="middle"))
@@ -153,8 +159,20 @@ def _svg(title: str, drawn: Sequence[Html], high: int = HEIGHT) -> Html:
     return el("svg", el("title", title), *drawn, viewBox=box, role="img", aria_label=title)
 
 
-def _ticks(count: int) -> list[int]:
-    return sorted({0, (count - 1) // 2, count - 1})
+def _round_up(highest: int) -> int:
+    """The next number that makes a good end of a scale: 2, 4, 6, 8, 10, 20, 40 …"""
+    size = int(10 ** (len(str(highest)) - 1))
+    return next(size * part for part in (1, 2, 4, 6, 8, 10) if size * part >= highest)
+
+
+def _ticks(found: OverTime) -> list[tuple[int, str]]:
+    """The pieces of time that begin where people expect a mark, such as midnight."""
+    step = found.step // timedelta(microseconds=1)
+    wide = next((wide for wide in STEPS if wide >= step * found.moments / TICKS), STEPS[-1])
+    starts = [to_microseconds(found.start) + place * step for place in range(found.moments)]
+    marked = [place for place, start in enumerate(starts) if (start - MONDAY) % wide == 0]
+    form = "%Y-%m-%d" if wide >= DAY else "%d %b %H:%M" if wide >= MINUTE else "%H:%M:%S"
+    return [(place, f"{from_microseconds(starts[place]):{form}}") for place in marked or [0]]
 
 
 def _time(time: datetime, found: OverTime) -> str:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark.sql import functions as fn
 
-from ...event import from_microseconds
+from ...event import from_microseconds, to_microseconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST = 20
-MOMENTS = 60
+MOMENTS = 70
+SECOND, MINUTE, HOUR, DAY = 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000
+STEPS = (
+    *(size * SECOND for size in (1, 5, 15)),
+    *(size * MINUTE for size in (1, 5, 15)),
+    *(size * HOUR for size in (1, 3, 6, 12)),
+    *(size * DAY for size in (1, 7, 28, 364, 3_640)),
+)
+"""How long a piece of time may be: what people think in, each a multiple of those before it."""
+MONDAY = 4 * DAY  # the first one after 1970 began: weeks start on Mondays
 SERIES = 5
 OTHER = "other types"
 SNAPSHOT_FROM = 200
@@ -125,16 +134,17 @@ def prefix_of(tag: Any) -> Any:
 def _over_time(events: DataFrame, shown: list[str]) -> OverTime:
     time = fn.unix_micros("recorded_at")
     (edge,) = events.agg(fn.min(time).alias("first"), fn.max(time).alias("last")).collect()
-    step = max((edge.last - edge.first) // (MOMENTS - 1), 1_000_000)
+    step = next((step for step in STEPS if (edge.last - edge.first) // step < MOMENTS), STEPS[-1])
+    start = max(edge.first - (edge.first - MONDAY) % step, to_microseconds(datetime.min.replace(tzinfo=UTC)))
     type_ = fn.when(fn.col("type").isin(shown), fn.col("type")).otherwise(OTHER)
     rows = (
-        events.groupBy(fn.floor((time - edge.first) / step).cast("INT").alias("number"), type_.alias("type"))
+        events.groupBy(fn.floor((time - start) / step).cast("INT").alias("number"), type_.alias("type"))
         .agg(fn.count("*").alias("events"))
         .collect()
     )
     moments = max(row.number for row in rows) + 1
     counts = [Moment(row.number, row.type, row.events) for row in rows]
-    return OverTime(from_microseconds(edge.first), timedelta(microseconds=step), moments, counts)
+    return OverTime(from_microseconds(start), timedelta(microseconds=step), moments, counts)
 
 
 def _prefixes(per_tag: DataFrame) -> list[Prefix]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from importlib.resources import files
-from math import log2
+from math import ceil, log2
 
 from ...engine import Stats
 from .charts import columns_over_time, heat_map, histogram, number
@@ -13,7 +13,7 @@ from .closeness import Closeness
 from .elements import Child, Html, el, joined
 from .figures import OTHER, SERIES, SNAPSHOT_FROM, Figures
 
-FIRST_HOT_POWER = int(log2(SNAPSHOT_FROM))
+FIRST_HOT_POWER = ceil(log2(SNAPSHOT_FROM))
 STATUS = {
     "recorded": "kept under a condition that is recorded: an audit proves them",
     "unconditional": "written without a condition",
@@ -38,13 +38,14 @@ def page(name: str, stats: Stats, found: Figures, close: Closeness, made: dateti
         _hot(found),
         _contention(close),
         _shapes(found),
-        _conditions(close),
+        _appends(close),
     )
     body = el(
         "main",
         el("h1", name),
         el("p", f"Its events and the boundaries of its decisions, up to position {stats.head:,}."),
         _tiles(stats, close),
+        _in_short(found, close),
         *sections,
         el("footer", f"Made by Strandline on {made:%Y-%m-%d %H:%M} UTC. Log {stats.log}."),
     )
@@ -68,6 +69,25 @@ def _tiles(stats: Stats, close: Closeness) -> Html:
         [el("div", el("b", value), el("span", told), class_="tile") for value, told in tiles],
         class_="tiles",
     )
+
+
+def _in_short(found: Figures, close: Closeness) -> Html | None:
+    told: list[Child] = []
+    if found.hot:
+        hottest = found.hot[0]
+        told.append(
+            ["The hottest tag is ", el("b", hottest.tag), f": {hottest.share:.1%} of all events carry it."]
+        )
+    if close.most_contended:
+        most = close.most_contended[0]
+        share = f": {most.near_misses:,} of {most.appends:,} found that others had written since their read."
+        told.append(["Decisions by ", el("b", most.tags), f" ({most.types}) met others most often", share])
+    proved = close.status.get("recorded", 0)
+    if proved:
+        told.append(
+            f"An audit can prove {proved / sum(close.status.values()):.0%} of the appends right or wrong."
+        )
+    return el("ul", [el("li", line) for line in told], class_="short") if told else None
 
 
 def _over_time(found: Figures) -> Html:
@@ -102,7 +122,7 @@ def _kinds(found: Figures) -> Html:
     ]
     headings = ("tags that begin with", "how many", "events", "events each", "most")
     chart = (
-        el("div", histogram(found.spread, FIRST_HOT_POWER), class_="scroll")
+        el("div", histogram(found.spread, "tags", FIRST_HOT_POWER), class_="scroll")
         if found.spread
         else _nothing("No tags.")
     )
@@ -111,7 +131,7 @@ def _kinds(found: Figures) -> Html:
         "Tags",
         told,
         _table(headings, rows, {1, 2, 3, 4}),
-        el("p", "Tags by the number of their events."),
+        el("h3", "Tags by the number of their events"),
         chart,
     )
 
@@ -128,8 +148,9 @@ def _hot(found: Figures) -> Html:
         for each in found.hot
     ]
     told = (
-        f"{found.snapshots:,} tags have {SNAPSHOT_FROM} events or more. A projection with such a key folds many events"
-        " each time: the decision cache keeps its state, and snapshot_every= keeps it for other processes, too."
+        f"{found.snapshots:,} {'tag has' if found.snapshots == 1 else 'tags have'} {SNAPSHOT_FROM} events or more,"
+        " shown in orange. A projection with such a key folds many events each time: the decision cache keeps its state,"
+        " and snapshot_every= keeps it for other processes, too."
     )
     return _section("Hot tags", told, _table(("tag", "events", "of all", ""), rows, {1, 2}))
 
@@ -142,7 +163,13 @@ def _contention(close: Closeness) -> Html:
     if not close.cells:
         return _section("Contention", told, _nothing("No append has a condition with a read behind it."))
     rows = [
-        (each.boundary, each.appends, each.near_misses, each.longest, f"{each.mean:,.1f}")
+        (
+            [each.tags, " ", el("small", each.types)],
+            each.appends,
+            each.near_misses,
+            each.longest,
+            f"{each.mean:,.1f}",
+        )
         for each in close.most_contended
     ]
     headings = ("boundary", "appends", "with others in between", "longest", "on average")
@@ -156,16 +183,25 @@ def _shapes(found: Figures) -> Html:
     return _section("Shapes", told, _table(("type", "tags", "events"), rows, {2}))
 
 
-def _conditions(close: Closeness) -> Html:
+def _appends(close: Closeness) -> Html:
     total = sum(close.status.values()) or 1
     rows = [
         (STATUS.get(status, status), appends, f"{appends / total:.1%}")
         for status, appends in sorted(close.status.items(), key=lambda each: -each[1])
     ]
+    sizes = (
+        [
+            el("h3", "Appends by the number of their events"),
+            el("div", histogram(close.sizes, "appends"), class_="scroll"),
+        ]
+        if close.sizes
+        else None
+    )
     return _section(
-        "Conditions",
+        "Appends",
         "What the log knows of its appends.",
         _table(("appends", "how many", "of all"), rows, {1, 2}),
+        sizes,
     )
 
 
@@ -178,7 +214,11 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[Child]], numbers: se
     if not listed:
         return _nothing("None.")
     top = el(
-        "tr", [el("th", heading, class_=_kind(place, numbers)) for place, heading in enumerate(headings)]
+        "tr",
+        [
+            el("th", heading, scope="col", class_=_kind(place, numbers))
+            for place, heading in enumerate(headings)
+        ],
     )
     lines = joined(
         el("tr", [_cell(place, cell, numbers) for place, cell in enumerate(row)]) for row in listed
