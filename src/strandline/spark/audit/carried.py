@@ -45,22 +45,22 @@ def as_carried(events: DataFrame, retags: DataFrame, count: int) -> DataFrame:
         )
     )
     changes = fn.broadcast(changes) if count <= FEW else changes
-    versions = fn.udf(_versions, _VERSIONS, useArrow=False)("position", "tags", "changes")
-    changed = events.join(changes, "position").select("position", "type", fn.inline(versions))
+    each = fn.udf(versions, _VERSIONS, useArrow=False)("position", "tags", "changes")
+    changed = events.join(changes, "position").select("position", "type", fn.inline(each))
     return events.join(changes, "position", "left_anti").unionByName(changed)
 
 
-def _versions(
+def versions(
     position: int, tags: list[str], changes: list[tuple[int, list[str], list[str]]]
 ) -> list[Version]:
     """What an event carried, and when: each change is undone, the newest first."""
-    versions: list[Version] = []
+    found: list[Version] = []
     until = None
     for retag, removed, added in reversed(changes):
         old = list(Change(position, tuple(removed), tuple(added)).undo(tuple(tags)))
-        versions.append((tags, retag, until, old))
+        found.append((tags, retag, until, old))
         tags, until = old, retag
-    return [*versions, (tags, position, until, None)]
+    return [*found, (tags, position, until, None)]
 
 
 def is_retag() -> Column:
