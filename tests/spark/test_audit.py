@@ -13,7 +13,10 @@ import strandline
 import strandline.spark as sls
 from places import Place
 from strandline import AppendCondition, AppendRequest, Event, EventStore, Query, QueryItem
+from strandline.engine.raw_append import RawAppend
 from strandline.errors import CorruptLog, NotFound
+from strandline.spark.audit.asked import items
+from strandline.spark.audit.questions import rows_of
 
 HELD = AppendCondition(Query.tag("nobody"))
 
@@ -143,6 +146,22 @@ def test_a_hot_tag_that_all_appends_guard_is_one_pass(spark, tmp_path: Path):
     assert [(row.first, row.position) for row in report.details.collect()] == [(appends, appends - 2)]
     assert report.checked == appends
     assert report.most_contended[0].boundary == "course:1 · Left"
+
+
+def test_items_of_several_tags_are_looked_up_by_the_tag_that_few_items_share(spark):
+    """Else a hundred thousand of them would each meet all events of the one hot tag that they have in common."""
+    conditions = [AppendCondition(Query.tag("course:1", f"student:{n}"), after=n) for n in range(50)]
+    conditions += [AppendCondition(Query.tag("course:1")), AppendCondition(Query.types("Joined"))]
+    keys = [
+        row[10]
+        for condition in conditions
+        for row in rows_of(RawAppend(60, 60, 0, "recorded", condition.to_json()), with_condition=False)
+    ]
+    found = items(spark.createDataFrame([(key,) for key in keys], "key STRING")).collect()
+
+    assert {row.key: row.anchor for row in found} == dict(
+        zip(keys, [*(f"student:{n}" for n in range(50)), "course:1", None], strict=True)
+    )
 
 
 def test_an_empty_log_has_nothing_wrong(spark, kept: Place):

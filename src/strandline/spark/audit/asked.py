@@ -22,22 +22,21 @@ def items(asked: DataFrame) -> DataFrame:
             (fields[3] == EVERYTHING).alias("everything"),
         )
     )
-    return different.join(_anchors(different), "key", "left")
+    first = fn.get("needs", fn.lit(0))
+    return different.join(_rarest(different), "key", "left").withColumn(
+        "anchor", fn.coalesce("rarest", first)
+    )
 
 
-def _anchors(different: DataFrame) -> DataFrame:
-    """The tag of each item that the fewest items ask for.
+def _rarest(different: DataFrame) -> DataFrame:
+    """Of each item with several tags the one that the fewest such items ask for.
 
     What looking items up costs is, tag by tag, its events times the items that are looked up by it. A tag that
     everything has, such as the tenant, is in all items, and the anchor of none.
     """
-    tags = different.select("key", fn.explode("needs").alias("tag"))
-    wanted = tags.groupBy("tag").count()
-    return (
-        tags.join(wanted, "tag")
-        .groupBy("key")
-        .agg(fn.min_by("tag", fn.struct("count", "tag")).alias("anchor"))
-    )
+    several = different.where(fn.size("needs") > 1).select("key", fn.explode("needs").alias("tag"))
+    rarest = fn.min_by("tag", fn.struct("count", "tag")).alias("rarest")
+    return several.join(several.groupBy("tag").count(), "tag").groupBy("key").agg(rarest)
 
 
 def texts(joined: Column) -> Column:
