@@ -311,14 +311,14 @@ def examples(count: int) -> settings:
 
 @pytest.mark.usefixtures("tiny_limits")
 def test_random_histories_give_the_same_answers_with_tiny_limits() -> None:
-    run_state_machine_as_test(OnSqlite, settings=examples(220))
+    run_state_machine_as_test(OnSqlite, settings=examples(100))
 
 
 def test_random_histories_give_the_same_answers() -> None:
-    run_state_machine_as_test(OnSqlite, settings=examples(220))
+    run_state_machine_as_test(OnSqlite, settings=examples(100))
 
 
 @pytest.mark.parametrize("server", POSTGRES)
 @pytest.mark.usefixtures("tiny_limits")
 def test_random_histories_give_the_same_answers_on_postgres(server: str, postgres_url: PostgresUrl) -> None:
-    run_state_machine_as_test(on_postgres(postgres_url(server)), settings=examples(25))
+    run_state_machine_as_test(on_postgres(postgres_url(server)), settings=examples(12))

@@ -74,7 +74,7 @@ def test_ctrl_c_ends_other_commands_with_130(command, school):
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as waiting:
         assert waiting.stdin
         assert waiting.stderr
-        wait_until_open(waiting.pid, f"{school}.lock")
+        wait_until_open(waiting.pid, school)
         waiting.send_signal(signal.SIGINT)
         assert waiting.wait(60) == 130
         assert waiting.stderr.read() == b""

@@ -10,17 +10,12 @@ import pytest
 
 from strandline.cli.app import run
 from strandline.cli.demo import pipeline
-from strandline.cli.demo.courses import Sales
 
 DEMO = ("demo", "--path", "demo.db", "--students", "30", "--clients", "8", "--spark", "--json")
 
 
-@pytest.fixture(autouse=True)
-def _own_folder(spark, tmp_path, monkeypatch):
+def test_the_demo_exports_folds_audits_and_reports(spark, capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-
-def test_the_demo_exports_folds_audits_and_reports(capfd):
     assert run(DEMO) == 0
     result = json.loads(capfd.readouterr().out)
     told = result["spark"]
@@ -31,18 +26,9 @@ def test_the_demo_exports_folds_audits_and_reports(capfd):
     assert bronze.count_rows() == told["exported"]
 
 
-def test_a_fold_that_differs_is_told(capfd, monkeypatch):
-    def careless(store, courses):
-        return [_wrong(course) for course in courses]
-
-    def _wrong(name):
-        course = Sales(name)
-        course.seats = 1
-        return course
-
-    monkeypatch.setattr("strandline.cli.demo.command.sales_of", careless)
-    assert run(DEMO) == 1
-    assert json.loads(capfd.readouterr().out)["spark"]["equal"] == 0
+@pytest.mark.parametrize(("equal", "violations", "sound"), [(6, 0, True), (5, 0, False), (6, 1, False)])
+def test_a_fold_that_differs_or_a_violation_is_told(equal, violations, sound):
+    assert pipeline.Pipeline("lake", 9, 6, equal, 9, violations, "page", 1.0).is_sound is sound
 
 
 def test_the_projection_is_named_as_executors_import_it():

@@ -53,9 +53,9 @@ def run(
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
-    """Export the log to a lake: raw events, typed tables, folded projections.
+    """Export the log to a lake of Parquet or Delta tables.
 
-    Run it again to add what is new since; nothing is written twice.
+    Raw events, typed tables, folded projections. Run it again to add what is new since; nothing is written twice.
     """
     store, folder = named(url, lake, what="the lake")
     with running("export the log", master, verbose=verbose) as (spark, told):

@@ -9,7 +9,7 @@ NAME = "spark"
 
 app = typer.Typer(
     cls=Commands,
-    help="Run the data pipeline on Apache Spark: fold, rebuild, export, audit, retag, import, report.",
+    help="Read the whole log at once, on Apache Spark.",
     epilog="strandline spark export school.db lake",
     rich_markup_mode=None,
     invoke_without_command=True,

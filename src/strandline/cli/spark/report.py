@@ -28,7 +28,7 @@ def run(
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
-    """Write a page about the log: events over time, hot tags, contention.
+    """Write a page about hot tags and contention.
 
     One HTML file with plots that needs nothing else.
     """
