@@ -11,7 +11,11 @@ from workers import LONG
 
 TESTS = Path(__file__).parent
 CONFTEST = """
+import pytest
 from workers import FileByFile
+
+@pytest.fixture(scope="session")
+def spark(): ...
 
 def pytest_xdist_make_scheduler(config, log):
     return FileByFile(config, log)
@@ -20,7 +24,7 @@ TEST = """
 import os, pytest
 
 @pytest.mark.parametrize("n", ["a", "b::c", "d"])
-def test_where(n):
+def test_where(n, ARGUMENT):
     with open("ran", "a") as ran:
         ran.write(f"{__name__} {os.environ['PYTEST_XDIST_WORKER']}\\n")
 """
@@ -30,13 +34,14 @@ def test_what_is_to_begin_first_exists() -> None:
     assert [name for name in LONG if not (TESTS.parent / name).exists()] == []
 
 
-def test_everything_on_spark_runs_in_one_process_and_the_rest_file_by_file(tmp_path: Path) -> None:
+def test_all_that_take_the_session_run_in_one_process_and_the_others_file_by_file(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
-    names = ["spark/test_one", "spark/deeper/test_two", *(f"test_{number}" for number in range(6))]
+    taking = ["spark/test_one", "spark/deeper/test_two"]
+    names = [*taking, "spark/test_other", *(f"test_{number}" for number in range(5))]
     for name in names:
         file = tmp_path / "tests" / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(TEST)
+        file.write_text(TEST.replace("ARGUMENT", "spark" if name in taking else ""))
     environment = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
     command = (sys.executable, "-m", "pytest", "-n", "3", "-p", "no:cacheprovider", f"--rootdir={tmp_path}")
     ran = subprocess.run(
@@ -55,5 +60,5 @@ def test_everything_on_spark_runs_in_one_process_and_the_rest_file_by_file(tmp_p
         module, worker = line.split()
         workers.setdefault(module, set()).add(worker)
     assert all(len(used) == 1 for used in workers.values())
-    assert workers["test_one"] == workers["test_two"]
+    assert workers["test_one"] == workers["test_two"] != workers["test_other"]
     assert len(set().union(*workers.values())) == 3
