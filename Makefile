@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PINS := constraints/pins.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-full clean
+.PHONY: help setup demo test test-all check bench bench-full clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -16,8 +16,11 @@ setup: $(VENV)/.complete ## .venv with every extra and development dependency (q
 demo: $(VENV)/.core ## many clients, the last seats, no seat sold twice; then the same log on Spark
 	@$(BIN)/strandline demo
 
-test: setup ## all tests, on every core
+test: setup ## the tests, on every core
 	$(BIN)/python -m pytest -n auto
+
+test-all: setup ## those that take long too: another PostgreSQL, other JVMs, more kills
+	$(BIN)/python -m pytest -n auto -m ""
 
 check: setup ## ruff, mypy --strict, pyright, import-linter
 	$(BIN)/ruff check .

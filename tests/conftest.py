@@ -49,6 +49,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return FileByFile(config, log)
 
 
+OLDER_POSTGRES = "postgres16"
+ON_EVERY_POSTGRES = ("tests/test_conformance.py", "tests/test_postgres_plans.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`make test` has the conformance suite on every PostgreSQL, and all else on the newest; `make test-all` has all."""
+    for item in items:
+        if OLDER_POSTGRES in item.name and not item.nodeid.startswith(ON_EVERY_POSTGRES):
+            item.add_marker("long")
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Callable[[str], PostgresServer]]:
     """Starts `postgres16`, `postgres18` when a test first asks, once for all tests."""

@@ -113,6 +113,7 @@ def test_strace_sees_every_durable_store_flush_if_it_is_there(rehearsal: tuple[d
         assert seen[store]["median"] >= 1 or handed_over >= 50, store
 
 
+@pytest.mark.long
 def test_spark_reads_by_our_source_and_by_jdbc_if_there_is_a_driver(directory: Path) -> None:
     result, shown = rehearse(directory / "spark", "postgres,spark")
     names = {one["case"] for one in result["summaries"] if one["store"] == "strandline-pg"}

@@ -1,7 +1,7 @@
 """One Spark session for all tests.
 
-What needs no session runs on each engine. What does, and takes seconds, runs on PostgreSQL; on SQLite each job runs in the
-tests of the command line, of the demo and of the docs.
+What needs no session runs on each engine. What does, and takes seconds, runs on PostgreSQL, and on SQLite if long tests
+run; there each job also runs in the tests of the command line, of the demo and of the docs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import strandline.spark as sls
-from newest import NEWEST, kept, postgres
+from newest import kept, postgres
 
 __all__ = ["kept", "postgres"]
 
@@ -25,7 +25,10 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Where a test with a session keeps its log."""
-    if {"spark", "kept"} <= {*metafunc.fixturenames}:
-        metafunc.parametrize("kept", NEWEST, indirect=True)
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes a session, and so takes long, runs on PostgreSQL in `make test`, and on SQLite too in `make test-all`."""
+    for item in items:
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        if params.get("kept") == "sqlite" and "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("long")

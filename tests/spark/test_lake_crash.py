@@ -33,7 +33,7 @@ COMMON = {
 }
 
 
-@pytest.mark.parametrize("format", ["parquet", "delta"])
+@pytest.mark.parametrize("format", ["parquet", pytest.param("delta", marks=pytest.mark.long)])
 def test_an_export_that_is_killed_at_any_step_is_made_whole_by_the_next(
     tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ):

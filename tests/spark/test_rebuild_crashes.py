@@ -94,6 +94,7 @@ def test_killed_and_called_again_the_tables_are_the_fold(kept: Place, point: str
         judge(store, *models)
 
 
+@pytest.mark.long
 def test_a_killed_driver_of_spark_and_then_another(spark, postgres: Place) -> None:
     models = models_in(postgres, Course, Seat)
     tables = [model.table for model in models]

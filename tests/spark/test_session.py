@@ -62,6 +62,7 @@ def test_the_settings_suit_a_small_machine(spark):
     assert spark.conf.get("spark.ui.enabled") == "false"
 
 
+@pytest.mark.long
 def test_spark_finds_the_source_by_itself_and_runs_on_the_java_of_the_extra(tmp_path: Path):
     path = tmp_path / "log.db"
     with connect(path) as store:
