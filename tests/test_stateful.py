@@ -311,11 +311,11 @@ def examples(count: int) -> settings:
 
 @pytest.mark.usefixtures("tiny_limits")
 def test_random_histories_give_the_same_answers_with_tiny_limits() -> None:
-    run_state_machine_as_test(OnSqlite, settings=examples(100))
+    run_state_machine_as_test(OnSqlite, settings=examples(60))
 
 
 def test_random_histories_give_the_same_answers() -> None:
-    run_state_machine_as_test(OnSqlite, settings=examples(100))
+    run_state_machine_as_test(OnSqlite, settings=examples(60))
 
 
 @pytest.mark.parametrize("server", POSTGRES)

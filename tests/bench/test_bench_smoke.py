@@ -55,6 +55,8 @@ EXPECTED = {
     "raw": {"raw:fdatasync", "raw:sqlite", "raw:pgbench@1", "raw:pgbench@2"},
 }
 
+pytestmark = pytest.mark.long
+
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -113,7 +115,6 @@ def test_strace_sees_every_durable_store_flush_if_it_is_there(rehearsal: tuple[d
         assert seen[store]["median"] >= 1 or handed_over >= 50, store
 
 
-@pytest.mark.long
 def test_spark_reads_by_our_source_and_by_jdbc_if_there_is_a_driver(directory: Path) -> None:
     result, shown = rehearse(directory / "spark", "postgres,spark")
     names = {one["case"] for one in result["summaries"] if one["store"] == "strandline-pg"}

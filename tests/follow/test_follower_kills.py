@@ -10,7 +10,9 @@ from follower_crash import Victim
 from places import Place
 
 
-@pytest.mark.parametrize(("engine", "kills"), [("sqlite", 30), ("postgres18", 8)])
+@pytest.mark.parametrize(
+    ("engine", "kills"), [("sqlite", 30), pytest.param("postgres18", 16, marks=pytest.mark.long)]
+)
 def test_after_many_kills_every_event_was_applied_once_and_in_order(
     engine: str, kills: int, new_place: Callable[[str], Place]
 ) -> None:

@@ -1,7 +1,7 @@
 """One Spark session for all tests.
 
-What needs no session runs on each engine. What does, and takes seconds, runs on PostgreSQL, and on SQLite if long tests
-run; there each job also runs in the tests of the command line, of the demo and of the docs.
+What needs no session runs on each engine. What does takes seconds: `make test` has each job by the command line on SQLite,
+and the most important tests on PostgreSQL; `make test-all` has all of them on both.
 """
 
 from __future__ import annotations
@@ -25,10 +25,21 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+IN_EVERY_RUN = (
+    "test_cli_spark",
+    "test_demo_on_spark",
+    "test_fold",
+    "test_rebuild",
+    "test_audit_agrees",
+    "test_source",
+)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes a session, and so takes long, runs on PostgreSQL in `make test`, and on SQLite too in `make test-all`."""
+    """What takes a session takes long: `make test` has each job once or twice, `make test-all` everything."""
     for item in items:
-        params = item.callspec.params if hasattr(item, "callspec") else {}
-        if params.get("kept") == "sqlite" and "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker("long")
+        if "spark" in getattr(item, "fixturenames", ()):
+            params = item.callspec.params if hasattr(item, "callspec") else {}
+            if item.path.stem not in IN_EVERY_RUN or params.get("kept") == "sqlite":
+                item.add_marker("long")

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from places import Place
 from strandline import Event
 
@@ -37,6 +39,7 @@ spark.stop()
 """
 
 
+@pytest.mark.long
 def test_executors_of_a_cluster_read_a_log_in_postgresql(postgres: Place):
     with postgres.connect() as store:
         store.append([Event("Paid", {"n": n}, tags=[f"wallet:w{n % 2}"]) for n in range(1_000)])
