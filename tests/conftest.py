@@ -33,6 +33,10 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# The JVMs of the tests live for seconds or minutes: half of their work would be to compile themselves.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
 # Without pytest-xdist, and without -n, the tests run one after another in this process.
 
 
