@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from planting import accepted_wrongly, write_random_log
 
+from newest import NEWEST
 from places import Place
 from strandline.spark.audit.job import run
 from strandline.spark.audit.nearest import BLOCK
 
 
-def test_the_audit_finds_what_the_audit_in_process_finds(spark, kept: Place):
-    seed, block = (1, BLOCK) if kept.is_in_database else (2, 100)  # a block is less than the log once
-    conditions = write_random_log(kept, seed, 400)
-    with kept.connect() as store:
+@pytest.mark.parametrize(
+    ("engine", "seed", "block"),
+    [("sqlite", 2, 100), *((engine, 1, BLOCK) for engine in NEWEST)],  # a block is less than the log once
+)
+def test_the_audit_finds_what_the_audit_in_process_finds(
+    spark, new_place: Callable[[str], Place], engine: str, seed: int, block: int
+):
+    place = new_place(engine)
+    conditions = write_random_log(place, seed, 400)
+    with place.connect() as store:
         expected = accepted_wrongly(store)
-    report = run(spark, str(kept.url), kept.log or "default", block=block)
+    report = run(spark, str(place.url), place.log or "default", block=block)
     found = {row.first: row.position for row in report.details.collect()}
 
     assert found == expected
