@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as fn
 
 from ...names import RETAGGED
@@ -37,7 +39,7 @@ def run(spark: SparkSession, url: str, log: str, *, block: int = BLOCK) -> Audit
         stats = engine.stats()
 
         def keep(frame: DataFrame) -> DataFrame:
-            kept.callback(frame.unpersist)
+            kept.callback(_release, frame)
             return frame.persist()
 
         asked = keep(table(spark, "questions", url, log, stats.head))
@@ -66,6 +68,13 @@ def run(spark: SparkSession, url: str, log: str, *, block: int = BLOCK) -> Audit
             seconds=round(time.monotonic() - began, 3),
             **figures.asDict(),
         )
+
+
+def _release(frame: DataFrame) -> None:
+    with suppress(
+        PySparkException, Py4JError, OSError
+    ):  # a session that broke off keeps nothing, and has said why
+        frame.unpersist()
 
 
 def _figures(asked: DataFrame) -> Row:
