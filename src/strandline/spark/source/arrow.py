@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from ...names import RESERVED
 
 Raw = dict[str, Any]
 """Arrow arrays by name: tags joined by newlines, ids as text, times in microseconds, metadata as JSON."""
+
+_RESERVED = re.compile(re.escape(RESERVED.encode()))
 
 _KEPT_AS = {
     "position": pa.int64(),
@@ -56,11 +59,17 @@ def _tags(raw: Raw, kind: pa.DataType) -> Any:
     import pyarrow.compute as pc  # which takes its time, and who plans a read does not need it
 
     texts = raw["tags"]
-    if pc.any(pc.match_substring(texts, RESERVED)).as_py():
+    if _has_reserved(texts):
         return pa.array([own_tags(text) for text in texts.to_pylist()], kind)
     # No tags is the empty text, of which splitting would make one empty tag; of a null it makes no element at all.
     lists = pc.split_pattern(pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts), "\n")
     return pa.ListArray.from_arrays(lists.offsets, lists.values, type=kind)
+
+
+def _has_reserved(texts: pa.Array) -> bool:
+    """Whether there is the mark anywhere: one search through all bytes, for it hardly ever is there."""
+    content = texts.buffers()[2]
+    return content is not None and _RESERVED.search(content) is not None
 
 
 def _data(raw: Raw, kind: pa.DataType) -> Any:
@@ -87,9 +96,8 @@ def _metadata(raw: Raw, kind: pa.MapType) -> Any:
     texts = raw["metadata"]
     if texts.null_count == len(texts):
         nothing = pa.array([], pa.string())
-        return pa.MapArray.from_arrays(pa.array([0] * (len(texts) + 1), pa.int32()), nothing, nothing).cast(
-            kind
-        )
+        starts = pa.repeat(pa.scalar(0, pa.int32()), len(texts) + 1)
+        return pa.MapArray.from_arrays(starts, nothing, nothing).cast(kind)
     decode = msgspec.json.Decoder(dict[str, str]).decode
     return pa.array([[*decode(text).items()] if text else [] for text in texts.to_pylist()], kind)
 
