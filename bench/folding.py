@@ -32,6 +32,7 @@ from strandline.domain.folding import Fold
 from .commands import Course
 from .homes import Databases, Directories, Home
 from .machine import MIB, ForeignLoad, descendants_with, describe, resident_bytes
+from .page.svg import Series, chart
 from .workload import NewEvent, Workload, any_event
 
 BATCH = 1_000
@@ -109,6 +110,7 @@ PROCESS, ONE, TWO, EACH = (
     *("in process, read and fold", "rebuild"),
     *("rebuild of two in one pass", "rebuild of two, one each"),
 )
+COLD = "rebuild, session started for it"
 WAYS: dict[str, Callable[[Any, str], int]] = {
     PROCESS: in_process,
     ONE: rebuild,
@@ -127,29 +129,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
         directory = Path(name)
         directory.chmod(0o711)
         with _home(options.home, directory) as home:
-            rows = _measure(home, logs, options.rounds)
+            rows = _measure(home, logs, options.ways, options.rounds)
         machine = describe(directory)
     console.print(_table(rows))
-    for line in _verdicts(rows, options):
-        console.print(line, highlight=False)
+    if {ONE, TWO, EACH, PROCESS} <= {*options.ways}:
+        for line in _verdicts(rows, options):
+            console.print(line, highlight=False)
+    if options.plot is not None:
+        options.plot.write_text(_plot(rows))
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(
         json.dumps({"machine": machine, "rows": [asdict(row) for row in rows]}, indent=1) + "\n"
     )
 
 
-def _measure(home: Home, logs: Sequence[Log], rounds: int) -> list[Row]:
+def _measure(home: Home, logs: Sequence[Log], ways: Sequence[str], rounds: int) -> list[Row]:
     rows: list[Row] = []
     spark = None
     for number, log in enumerate(logs):
         url = _filled(home, log, f"log-{number}")
         if spark is None:
-            row = Row(log.name, "rebuild, session started for it", log.events)
+            row = Row(log.name, COLD, log.events)
             with _timed(row):
                 spark = sls.session(f"local[{PARTITIONS}]", **{"spark.sql.shuffle.partitions": PARTITIONS})
                 rebuild(spark, url)
             rows.append(row)
-        of_log = [Row(log.name, way, log.events) for way in WAYS]
+        of_log = [Row(log.name, way, log.events) for way in ways]
         rebuild(spark, url)  # warm for logs of this size
         for turn in range(rounds):
             for row in random.Random(turn).sample(of_log, len(of_log)):
@@ -259,6 +264,23 @@ def _verdicts(rows: Sequence[Row], options: argparse.Namespace) -> Iterator[str]
         yield f"worker memory with one key for all ÷ with {max(options.keys):,} keys: {hottest / spread:.2f} (at most 1.2)"
 
 
+def _plot(rows: Sequence[Row]) -> str:
+    """Seconds against events: one process beside Spark, whose session runs already or has to be started."""
+    cold = next(row for row in rows if row.way == COLD)
+    warm = next(row for row in rows if row.way == ONE)
+    start = cold.median - warm.median
+    lines = [
+        Series("in one process", "#b3541e", _points(rows, PROCESS)),
+        Series("Spark, session runs", "#1e6fb3", _points(rows, ONE)),
+        Series("Spark, session starts", "#7fb3dd", [(x, y + start) for x, y in _points(rows, ONE)]),
+    ]
+    return chart("Folding a log into a table", "events in the log", "seconds", lines)
+
+
+def _points(rows: Sequence[Row], way: str) -> list[tuple[float, float]]:
+    return [(row.events, row.median) for row in rows if row.way == way]
+
+
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.folding", description=__doc__)
     parser.add_argument("--events", type=_numbers, default=[100_000, 1_000_000], help="sizes of logs")
@@ -266,6 +288,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--home", choices=["embedded", "postgres"], default="postgres")
     parser.add_argument("--hottest", action="store_true", help="also a log in which all events have one key")
+    parser.add_argument("--ways", type=_ways, default=[*WAYS], help=f"some of: {', '.join(WAYS)}")
+    parser.add_argument("--plot", type=Path, help="draw seconds against events, for one number of keys")
     parser.add_argument("--directory", type=Path, default=DIRECTORY, help="where logs live (%(default)s)")
     parser.add_argument("--json", type=Path, default=Path("build/folding.json"), help="the results")
     return parser.parse_args(arguments)
@@ -273,6 +297,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _numbers(text: str) -> list[int]:
     return sorted({int(part) for part in text.split(",")})
+
+
+def _ways(text: str) -> list[str]:
+    """Those whose names begin so; "in process,rebuild" are the two that matter most."""
+    wanted = [part.strip() for part in text.split(",")]
+    return [way for way in WAYS if any(way == name or way.partition(",")[0] == name for name in wanted)]
 
 
 if __name__ == "__main__":

@@ -24,19 +24,23 @@ from lectures import (
     write_history,
 )
 from pyspark.errors import PySparkException
-from without_spark import SCHEMA, passed, shuffled
+from without_spark import passed, shuffled
 
 import strandline
 import strandline.spark as sls
 from places import Place
-from strandline import InvalidInput, NotFound, Projection, TagId, on
+from strandline import AppendRequest, InvalidInput, NotFound, Projection, TagId, on
 from strandline.domain.folding import Fold
 from strandline.domain.shape import shape_of
 from strandline.errors import FollowerFailed
-from strandline.spark.fold.keyed import keys_sql
+from strandline.spark.fold.buckets import FEWEST_EVENTS, bucket_count
+from strandline.spark.fold.keying import Keying, buckets_of
+from strandline.spark.fold.keys_sql import keys_sql
 from strandline.spark.fold.passing import Pass
 from strandline.spark.fold.states import StateColumns
+from strandline.spark.fold.table_function import feed
 from strandline.spark.loading import imported, load, path_of
+from strandline.spark.source.arrow import raw_columns
 
 
 def rows_of(frame: Any, projection: Any) -> dict[tuple[str, ...], Any]:
@@ -87,31 +91,64 @@ def test_random_logs_in_one_pass_of_all_projections(seed: int, size: int, partit
             assert len(states) == len(of_one)
 
 
-def test_a_pass_keeps_the_state_of_one_key_and_no_events() -> None:
+def test_a_pass_keeps_a_state_for_each_key_and_no_events() -> None:
     one = Pass([Fold(Total)])
     with strandline.connect("memory:") as store:
         write_history(store, 2)
-        ((*batches, last),) = shuffled(store, [Fold(Total)], partitions=1, size=10)
-        assert [folded for batch in batches for folded in one.feed(batch)] == []
-        assert list(one.feed(last)) == []
+        (batches,) = shuffled(store, [Fold(Total)], partitions=1, size=10)
+        for batch in batches:
+            assert list(feed(one, [Fold(Total)], batch)) == []
         (folded,) = one.end()
         assert folded.state == store.project(Total())
         assert list(one.end()) == []
 
 
-@pytest.mark.parametrize("keys", [["b", "a"], ["a", "a"], ["a", "b", "a"]])
-def test_events_out_of_order_are_noticed(keys: list[str]) -> None:
-    row = {
-        "position": 1,
-        "type": "Defined",
-        "data": '{"course": "a", "capacity": 1}',
-        "metadata": [("version", "2")],
-    }
-    batch = pa.RecordBatch.from_pylist(
-        [row | {"key": key, "tags": []} for key in keys], SCHEMA.remove(6).remove(7)
-    )
-    with pytest.raises(InvalidInput, match="order"):
-        list(passed([Fold(Course)], [batch]))
+@pytest.mark.parametrize("positions", [[2, 1], [1, 1], [1, 3, 2]])
+def test_events_out_of_order_are_noticed(positions: list[int]) -> None:
+    with strandline.connect("memory:") as store:
+        store.append([define("a"), define("b"), define("a")])
+        events = {event.position: event for event in store.read()}
+    one = Pass([Fold(Course)])
+    with pytest.raises(InvalidInput, match="order of positions"):
+        list(one.feed(0, ["a"] * len(positions), [events[position] for position in positions]))
+
+
+def test_a_projection_that_comes_again_is_noticed() -> None:
+    with strandline.connect("memory:") as store:
+        store.append([define("a"), define("a")])
+        first, second = store.read()
+    one = Pass([Fold(Course), Fold(Course)])
+    assert list(one.feed(1, ["a"], [first])) == []
+    with pytest.raises(InvalidInput, match="order of positions"):
+        list(one.feed(0, ["a"], [second]))
+
+
+def test_keys_of_whole_batches_are_those_of_single_events() -> None:
+    listed = [
+        (),
+        ("course:",),
+        ("course:a", "course:b", "student:1"),
+        ("coursex:a", "course:\u00e4\U0001f34f:x"),
+    ]
+    rows = [
+        (number, kind, b"{}", "\n".join(sorted(tags)))
+        for number, (kind, tags) in enumerate(product(["Joined", "Other", "Defined"], listed), 1)
+    ]
+    raw = raw_columns(rows, ("position", "type", "data", "tags"))
+    for projection in PROJECTIONS:
+        fold = Fold(projection)
+        found, keys = Keying.of(fold).rows(raw)
+        assert sorted(zip(found.to_pylist(), keys.to_pylist(), strict=True)) == sorted(
+            (number - 1, "\n".join(key))
+            for number, kind, _, tags in rows
+            if kind in fold.types
+            for key in fold.keys(tags.split("\n") if tags else ())
+        )
+
+
+def test_a_key_has_the_same_bucket_everywhere() -> None:
+    keys = pa.array(["a", "b", "a", "\u00e4", ""])
+    assert buckets_of(keys, 7).to_pylist() == [4, 4, 4, 1, 0]
 
 
 def test_a_handler_that_fails_is_told_with_its_key_and_event() -> None:
@@ -268,7 +305,7 @@ def test_sql_folds_too(spark, tmp_path: Any) -> None:
     same(spark.sql(query.format("course")), Course, states)
     same(spark.sql(query.format("seat")), Seat, seats)
     unordered = query.format("course").replace("PARTITION BY key ORDER BY position", "")
-    with pytest.raises(PySparkException, match="order of keys and positions"):
+    with pytest.raises(PySparkException, match="several keys came together"):
         spark.sql(unordered).collect()
     with pytest.raises(PySparkException, match="has no column key"):
         spark.sql("SELECT * FROM fold_course(TABLE(events))").collect()
@@ -289,28 +326,40 @@ def test_the_keys_in_sql_are_those_in_python(spark) -> None:
     frame = spark.createDataFrame(
         list(product(["Joined", "Other"], listed)), "type STRING, tags ARRAY<STRING>"
     )
-    folds = [Fold(Twice), Fold(Course), Fold(Total)]
-    for chosen in (folds[:1], folds):
-        for kind, tags, found in frame.selectExpr("type", "tags", f"{keys_sql(chosen)} as found").collect():
-            texts = [
-                "\n".join((str(number), *key) if len(chosen) > 1 else key)
-                for number, fold in enumerate(chosen)
-                for key in (fold.keys(tags) if kind in fold.types else ())
-            ]
-            assert sorted(found) == sorted(texts)
+    for fold in map(Fold, (Twice, Course, Total)):
+        for kind, tags, found in frame.selectExpr("type", "tags", f"{keys_sql(fold)} as found").collect():
+            assert sorted(found) == sorted("\n".join(key) for key in fold.keys(tags) if kind in fold.types)
 
 
-def test_the_plan_partitions_by_key_and_sorts_by_key_and_position(spark, tmp_path: Any, capsys: Any) -> None:
+def test_the_plan_has_a_bucket_for_each_task_and_sorts_by_projection_and_position(
+    spark, tmp_path: Any, capsys: Any
+) -> None:
     url = str(tmp_path / "log.db")
-    strandline.connect(url).close()
-    sls.fold(spark, url, Course).explain()
+    with strandline.connect(url) as store:
+        nine = [define(str(number)) for number in range(9)]
+        store.append_many([AppendRequest(nine) for _ in range(FEWEST_EVENTS // 9 + 1)])
+    frame = sls.fold(spark, url, Course)
+    frame.explain()
     lines = [line.strip(" +-:") for line in capsys.readouterr().out.splitlines()]
     steps = [line.split()[0] for line in lines if line]
     found = steps.index("ArrowEvalPythonUDTF")
 
     assert steps[found : found + 4] == ["ArrowEvalPythonUDTF", "Project", "Sort", "Exchange"]
-    assert any(line.startswith("Sort [key#") and ", position#" in line for line in lines)
-    assert any(line.startswith("Exchange hashpartitioning(key#") for line in lines)
+    assert any(line.startswith("Sort [projection#") and ", position#" in line for line in lines)
+    (exchange,) = [line for line in lines if line.startswith("Exchange")]
+    # By number, so that Spark neither divides a bucket nor adds it to another.
+    assert "shufflepartitionidpassthrough" in exchange
+    assert "bucket#" in exchange
+    assert ", 2), REPARTITION_BY_NUM" in exchange
+    assert frame.count() == 9
+
+
+@pytest.mark.parametrize(
+    ("events", "wanted", "count"),
+    [(0, 200, 1), (10_000, 200, 1), (10_001, 200, 2), (5_000_000, 8, 10), (5_000_000, 200, 200)],
+)
+def test_there_are_as_many_buckets_as_are_good(events: int, wanted: int, count: int) -> None:
+    assert bucket_count(events, wanted) == count
 
 
 def test_a_log_that_is_not_there_is_not_made(spark, tmp_path: Any) -> None:

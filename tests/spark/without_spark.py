@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pyarrow as pa
 
 from strandline import EventStore, Query
@@ -16,58 +17,41 @@ from strandline.follow import ReadModel
 from strandline.follow.models.filling import fill
 from strandline.follow.models.rebuilding import prepare_shadow, rebuild
 from strandline.follow.steps import INTERRUPTS, at_once
-from strandline.spark.fold.columns import SEPARATOR
+from strandline.spark.fold.buckets import Told, packed_batch
+from strandline.spark.fold.columns import columns_for
+from strandline.spark.fold.keying import Keying
 from strandline.spark.fold.passing import Folded, Pass
+from strandline.spark.fold.table_function import feed
 from strandline.spark.rebuild import SparkBulk
 from strandline.spark.rebuild.job import Job
 from strandline.spark.rebuild.staging import StageEvents
-
-SCHEMA = pa.schema(
-    {
-        "position": pa.int64(),
-        "type": pa.string(),
-        "data": pa.string(),
-        "tags": pa.list_(pa.string()),
-        "stream": pa.string(),
-        "subject": pa.string(),
-        "id": pa.string(),
-        "metadata": pa.map_(pa.string(), pa.string()),
-        "recorded_at": pa.timestamp("us", "UTC"),
-        "key": pa.string(),
-    }
-)
+from strandline.spark.source.arrow import raw_columns
 
 
 def shuffled(
     store: EventStore, folds: Sequence[Fold], *, until: int | None = None, partitions: int = 2, size: int = 5
 ) -> list[list[pa.RecordBatch]]:
-    """The log as the tasks get it: exploded by key, partitioned by key, sorted by key and position, in batches."""
-    rows: list[list[dict[str, Any]]] = [[] for _ in range(partitions)]
-    for event in store.read(Query.user(), until=until):
-        values = {name: getattr(event, name) for name in SCHEMA.names if hasattr(event, name)}
-        values |= {"data": event.data.decode(), "id": str(event.id), "metadata": list(event.metadata.items())}
-        for number, fold in enumerate(folds):
-            for key in fold.keys(event.tags) if event.type in fold.types else ():
-                text = SEPARATOR.join((str(number), *key) if len(folds) > 1 else key)
-                rows[sum(text.encode()) % partitions].append(values | {"key": text})
-    return [list(_batches(sorted(part, key=_order), size)) for part in rows]
+    """The log as the tasks get it: read in batches, packed by projection and bucket, a bucket for each task."""
+    told = Told(tuple(map(Keying.of, folds)), columns_for(folds), partitions)
+    rows = list(map(msgspec.structs.astuple, store.read(Query.user(), until=until)))
+    batches = [
+        packed_batch(raw_columns(rows[start : start + size]), told) for start in range(0, len(rows), size)
+    ]
+    packed = sorted((row for batch in batches for row in batch.to_pylist()), key=_order)
+    tasks = [[row for row in packed if row["bucket"] == bucket] for bucket in range(partitions)]
+    return [[pa.RecordBatch.from_pylist([row], batches[0].schema) for row in task] for task in tasks]
+
+
+def _order(row: dict[str, Any]) -> tuple[int, int]:
+    return row["projection"], row["position"]
 
 
 def passed(folds: Sequence[Fold], batches: Sequence[pa.RecordBatch]) -> Iterator[Folded]:
     """What one task folds."""
     one = Pass(folds)
     for batch in batches:
-        yield from one.feed(batch)
+        yield from feed(one, folds, batch)
     yield from one.end()
-
-
-def _order(row: dict[str, Any]) -> tuple[bytes, int]:
-    return row["key"].encode(), row["position"]
-
-
-def _batches(rows: list[dict[str, Any]], size: int) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(rows), size):
-        yield pa.RecordBatch.from_pylist(rows[start : start + size], SCHEMA)
 
 
 class WithoutSpark(SparkBulk):

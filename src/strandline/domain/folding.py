@@ -32,13 +32,7 @@ class Fold:
 
     def keys(self, tags: Iterable[str]) -> Iterable[Key]:
         """The keys whose tags are all among these."""
-        listed = tuple(tags)
-        return product(
-            *(
-                [tag[len(prefix) :] for tag in listed if tag.startswith(prefix) and len(tag) > len(prefix)]
-                for prefix in self.prefixes
-            )
-        )
+        return keys_among(tags, self.prefixes)
 
     def apply(self, state: Projection, event: SequencedEvent) -> None:
         """Take an event that belongs to it into a state."""
@@ -51,3 +45,14 @@ class Fold:
         except Exception as error:
             error.add_note(f"while {type(state).__name__} took event {event.position}, a {event.type}")
             raise
+
+
+def keys_among(tags: Iterable[str], prefixes: Sequence[str]) -> Iterable[Key]:
+    """The keys that tags with these prefixes make."""
+    listed = tuple(tags)
+    return product(
+        *(
+            [tag[len(prefix) :] for tag in listed if tag.startswith(prefix) and len(tag) > len(prefix)]
+            for prefix in prefixes
+        )
+    )

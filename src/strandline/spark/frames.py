@@ -41,7 +41,7 @@ def events(
         "url": address,
         "log": log,
         "after": check_position(after, "after"),
-        "until": _fixed(address, log, until),
+        "until": fixed_head(address, log, until),
         **({} if query is None else {"query": query.to_json()}),
         **({} if partitions is None else {"partitions": partitions}),
     }
@@ -50,7 +50,7 @@ def events(
     return reader.schema(", ".join(f"{name} {kinds[name]}" for name in names)).load()
 
 
-def _fixed(url: str, log: str, until: int | None) -> int:
+def fixed_head(url: str, log: str, until: int | None) -> int:
     """Where the read ends. What is wrong with the log is said here, and not by a task in a trace of Spark's."""
     engine = open_engine(url, log=log, clock=None, record_conditions=True, create=False)
     try:

@@ -81,13 +81,19 @@ def _settings(master: str, java: Java) -> dict[str, Any]:
             "spark.ui.enabled": False,
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            "spark.driver.memory": "1g",
+            "spark.driver.memory": f"{_heap_mib()}m",
             "spark.log.level": "ERROR",
             "spark.sql.shuffle.partitions": max(2, min(os.cpu_count() or 2, 16)),
             "spark.sql.adaptive.coalescePartitions.enabled": False,
         }
         settings |= archive_options(java)
     return settings
+
+
+def _heap_mib() -> int:
+    """An eighth of the memory, between 1 and 4 GiB: with Spark's own 1 GiB sorting a million events spills to disk."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    return min(max(total // 8, 1024), 4096)
 
 
 def _is_here(master: str) -> bool:

@@ -28,12 +28,12 @@ def fold(
     `projection` is its import path, `school:Course`, for executors import it too. A row has the key fields, the other
     fields with Spark types of their annotations, and `position`: that of the last event folded.
     """
-    from .keyed import keyed
-    from .table_function import table_function
+    from .buckets import bucketed
+    from .table_function import FoldBucket, table_function
 
     told = imported(projection)
-    function = table_function(told)
-    frame = keyed(spark, url, [Fold(told.load())], log=log, until=until)
+    function = table_function(told, FoldBucket)
+    frame = bucketed(spark, url, [Fold(told.load())], log=log, until=until)
     return function(frame.asTable())
 
 
@@ -43,7 +43,7 @@ def register_fold(spark: SparkSession, name: str, projection: str | type[Project
     `SELECT * FROM fold_course(TABLE(SELECT * FROM events, LATERAL fold_course_keys(type, tags))
     PARTITION BY key ORDER BY position)`.
     """
-    from .keyed import keys_sql
+    from .keys_sql import keys_sql
     from .table_function import table_function
 
     told = imported(projection)
@@ -51,5 +51,5 @@ def register_fold(spark: SparkSession, name: str, projection: str | type[Project
     spark.udtf.register(name, table_function(told))
     spark.sql(
         f"CREATE OR REPLACE TEMPORARY FUNCTION {name}_keys(type STRING, tags ARRAY<STRING>)"
-        f" RETURNS TABLE({KEY} STRING) RETURN SELECT explode({keys_sql([Fold(told.load())])})"
+        f" RETURNS TABLE({KEY} STRING) RETURN SELECT explode({keys_sql(Fold(told.load()))})"
     )

@@ -1,19 +1,16 @@
-"""One pass over sorted events: it folds, and gives a state whenever its key ends."""
+"""One pass over events in the order of the log: it folds them into the states of their keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
-
-import pyarrow as pa
 
 from ...domain.folding import Fold
 from ...domain.member import check_key
 from ...domain.projection import Projection
 from ...errors import FollowerFailed, InvalidInput, StrandlineError
 from ...event import SequencedEvent
-from .columns import KEY, SEPARATOR
-from .rows import sequenced
+from .columns import SEPARATOR
 
 
 class Folded(NamedTuple):
@@ -26,67 +23,80 @@ class Folded(NamedTuple):
 
 
 class Pass:
-    """Folds events that come in the order of their keys and positions. Of a key it keeps the state, not the events."""
+    """Folds the events of one projection after the other, each in the order of the log.
+
+    It keeps the states of one projection's keys, and of events the last at most.
+    """
 
     def __init__(self, folds: Sequence[Fold]) -> None:
         self._folds = folds
-        self._text: str | None = None
         self._number = 0
-        self._key: tuple[str, ...] = ()
-        self._state: Any = None
-        self._last: SequencedEvent | None = None
-        self._count = 0
+        self._states: dict[str, _State] = {}
 
-    def feed(self, batch: pa.RecordBatch) -> Iterator[Folded]:
-        """Take the next events; gives the states of the keys that ended."""
-        fold = self._folds[self._number]
-        for text, event in zip(batch.column(KEY).to_pylist(), sequenced(batch), strict=False):
-            if text != self._text:
-                yield from self.end()
-                self._begin(text)
-                fold = self._folds[self._number]
-            elif event.position <= self._last.position:  # type: ignore[union-attr]
+    def feed(self, number: int, keys: Iterable[str], events: Iterable[SequencedEvent]) -> Iterator[Folded]:
+        """Take the next events of a projection, each with a key that it belongs to; gives the states of the one before."""
+        if number != self._number:
+            yield from self.end()
+            if number < self._number:
                 raise _out_of_order()
-            self._last = event
-            self._count += 1
-            if not fold.is_last_only:
-                self._apply(fold, event)
+            self._number = number
+        fold, states = self._folds[number], self._states
+        for key, event in zip(keys, events, strict=False):
+            one = states.get(key)
+            if one is None:
+                one = states[key] = _State(fold.projection(*split_key(key)))
+            elif event.position <= one.position:
+                raise _out_of_order()
+            one.position = event.position
+            one.events += 1
+            if fold.is_last_only:
+                one.last = event
+            else:
+                _apply(fold, one.projection, event)
 
     def end(self) -> Iterator[Folded]:
-        """There are no more events of this key."""
-        if self._last is None:
-            return
-        fold, last, self._last = self._folds[self._number], self._last, None
-        if fold.is_last_only:
-            self._apply(fold, last)
-        check_key(self._state, self._key)
-        yield Folded(self._number, self._state, last.position, self._count)
+        """There are no more events: gives the states in the order of their keys, and keeps none."""
+        fold, states, self._states = self._folds[self._number], self._states, {}
+        for key in sorted(states):
+            one = states[key]
+            if one.last is not None:
+                _apply(fold, one.projection, one.last)
+            check_key(one.projection, split_key(key))
+            yield Folded(self._number, one.projection, one.position, one.events)
 
-    def _begin(self, text: str) -> None:
-        if self._text is not None and text < self._text:
-            raise _out_of_order()
-        self._text, self._count = text, 0
-        parts = text.split(SEPARATOR) if text else []
-        if len(self._folds) > 1:
-            self._number, parts = int(parts[0]), parts[1:]
-        self._key = tuple(parts)
-        self._state = self._folds[self._number].projection(*parts)
 
-    def _apply(self, fold: Fold, event: SequencedEvent) -> None:
-        try:
-            fold.apply(self._state, event)
-        except StrandlineError:
-            raise
-        except Exception as error:
-            name = f"{fold.projection.__name__}{self._key}"
-            raise FollowerFailed(
-                f"{name} could not take event {event.position} ({event.type}): {type(error).__name__}: {error}",
-                hint="correct the handler, then call it again",
-            ) from error
+class _State:
+    """What is kept of a key."""
+
+    __slots__ = ("events", "last", "position", "projection")
+
+    def __init__(self, projection: Any) -> None:
+        self.projection = projection
+        self.position = 0
+        self.events = 0
+        self.last: SequencedEvent | None = None
+
+
+def split_key(text: str) -> tuple[str, ...]:
+    """The values of a key that is a text."""
+    return tuple(text.split(SEPARATOR)) if text else ()
+
+
+def _apply(fold: Fold, state: Any, event: SequencedEvent) -> None:
+    try:
+        fold.apply(state, event)
+    except StrandlineError:
+        raise
+    except Exception as error:
+        name = f"{fold.projection.__name__}{tuple(map(str.__str__, state._key()))}"
+        raise FollowerFailed(
+            f"{name} could not take event {event.position} ({event.type}): {type(error).__name__}: {error}",
+            hint="correct the handler, then call it again",
+        ) from error
 
 
 def _out_of_order() -> InvalidInput:
     return InvalidInput(
-        "the events did not come in the order of keys and positions",
+        "the events did not come in the order of positions",
         hint="write TABLE(…) PARTITION BY key ORDER BY position",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import repeat
 from typing import Any
@@ -10,14 +10,45 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from ...domain.event import VERSION
 from ...errors import InvalidInput
 from ...event import SequencedEvent, encode_metadata, join_tags
+from ..source.arrow import KEPT_AS
 from .columns import KEY, NEEDED
 
 
+def packed(columns: Mapping[str, pa.Array], start: int, end: int) -> bytes:
+    """Some rows of columns of the log, and of their keys."""
+    arrays = [
+        columns[field.name].slice(start, end - start).cast(field.type) for field in _packed_as(tuple(columns))
+    ]
+    return bytes(pa.RecordBatch.from_arrays(arrays, [*columns]).serialize())
+
+
+def unpacked(data: pa.Buffer, columns: Sequence[str]) -> tuple[Iterable[str], Iterator[SequencedEvent]]:
+    """The keys and the events."""
+    batch = pa.ipc.read_record_batch(data, _packed_as((KEY, *columns)))
+    events = map(
+        SequencedEvent,
+        _values(batch, "position", None),
+        _values(batch, "type", None),
+        _values(batch, "data", None),
+        _values(batch, "tags", ""),
+        _values(batch, "stream", None),
+        _values(batch, "subject", None),
+        _ids(batch),
+        _values(batch, "metadata", None),
+        _values(batch, "recorded_at", 0),
+    )
+    return batch.column(KEY).to_pylist(), events
+
+
+@cache
+def _packed_as(columns: tuple[str, ...]) -> pa.Schema:
+    return pa.schema({name: pa.string() if name == KEY else KEPT_AS[name] for name in columns})
+
+
 def sequenced(batch: pa.RecordBatch) -> Iterator[SequencedEvent]:
-    """The events of a batch. Columns that it has not are left empty, as for projections that never look at them."""
+    """The events of a table of the source's. Columns that it has not are left empty."""
     return map(
         SequencedEvent,
         _values(batch, "position", None),
@@ -26,8 +57,10 @@ def sequenced(batch: pa.RecordBatch) -> Iterator[SequencedEvent]:
         map(join_tags, _values(batch, "tags", ())),
         _values(batch, "stream", None),
         _values(batch, "subject", None),
-        [UUID(text).bytes for text in batch.column("id").to_pylist()] if _has(batch, "id") else repeat(b""),
-        _metadata(batch),
+        _ids(batch),
+        [encode_metadata(dict(entries or ())) for entries in batch.column("metadata").to_pylist()]
+        if _has(batch, "metadata")
+        else repeat(None),
         batch.column("recorded_at").cast(pa.int64()).to_pylist() if _has(batch, "recorded_at") else repeat(0),
     )
 
@@ -50,15 +83,5 @@ def _values(batch: pa.RecordBatch, name: str, default: Any) -> Iterable[Any]:
     return batch.column(name).to_pylist() if _has(batch, name) else repeat(default)
 
 
-def _metadata(batch: pa.RecordBatch) -> Iterable[bytes | None]:
-    """The metadata as the log has it; where nobody looks at it, only the version is there."""
-    if _has(batch, "metadata"):
-        return [encode_metadata(dict(entries or ())) for entries in batch.column("metadata").to_pylist()]
-    if not _has(batch, VERSION) or batch.column(VERSION).null_count == batch.num_rows:
-        return repeat(None)
-    return map(_only_version, batch.column(VERSION).to_pylist())
-
-
-@cache
-def _only_version(version: str | None) -> bytes | None:
-    return None if version is None else encode_metadata({VERSION: version})
+def _ids(batch: pa.RecordBatch) -> Iterable[bytes]:
+    return [UUID(text).bytes for text in batch.column("id").to_pylist()] if _has(batch, "id") else repeat(b"")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, ClassVar, cast
 
@@ -11,32 +11,68 @@ from pyspark.sql.functions import arrow_udtf
 from pyspark.sql.udtf import UserDefinedTableFunction
 
 from ...domain.folding import Fold
+from ...errors import InvalidInput
 from ..loading import Imported
-from .passing import Pass
-from .rows import check_columns
+from .columns import KEY, columns_for
+from .passing import Folded, Pass
+from .rows import check_columns, sequenced, unpacked
 from .states import StateColumns
+
+STATES_AT_ONCE = 10_000
 
 
 class FoldEvents:
-    """Folds the events of one partition, which come in the order of their keys and positions."""
+    """Folds the events of one key, which come in their order."""
 
     projection: ClassVar[Imported]
 
     def __init__(self) -> None:
         self._fold, self._columns = _worked_out(self.projection)
         self._pass = Pass([self._fold])
-        self._is_checked = False
+        self._key: str | None = None
 
     def eval(self, table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Give the states of the keys that ended."""
-        if not self._is_checked:
-            check_columns(table.schema.names)
-            self._is_checked = True
-        yield self._columns.batch(list(self._pass.feed(table)))
+        """Take the next events."""
+        check_columns(table.schema.names)
+        keys = table.column(KEY).to_pylist()
+        self._key = keys[0] if self._key is None and keys else self._key
+        if any(key != self._key for key in keys):
+            raise InvalidInput(
+                "the events of several keys came together, and those of one may be elsewhere",
+                hint="write TABLE(…) PARTITION BY key ORDER BY position",
+            )
+        yield self._columns.batch(list(self._pass.feed(0, keys, sequenced(table))))
 
     def terminate(self) -> Iterator[pa.RecordBatch]:
-        """Give the last one."""
+        """Give the state."""
         yield self._columns.batch(list(self._pass.end()))
+
+
+class FoldBucket:
+    """Folds the events of a bucket, with all its keys."""
+
+    projection: ClassVar[Imported]
+
+    def __init__(self) -> None:
+        self._fold, self._columns = _worked_out(self.projection)
+        self._pass = Pass([self._fold])
+
+    def eval(self, table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take the next events."""
+        yield self._columns.batch(list(feed(self._pass, [self._fold], table)))
+
+    def terminate(self) -> Iterator[pa.RecordBatch]:
+        """Give the states."""
+        states = list(self._pass.end())
+        for start in range(0, len(states), STATES_AT_ONCE):
+            yield self._columns.batch(states[start : start + STATES_AT_ONCE])
+
+
+def feed(one: Pass, folds: Sequence[Fold], table: pa.RecordBatch) -> Iterator[Folded]:
+    """Let a pass take packed events; gives what it gives."""
+    columns = columns_for(folds)
+    for number, events in zip(table.column("projection").to_pylist(), table.column("events"), strict=True):
+        yield from one.feed(number, *unpacked(events.as_buffer(), columns))
 
 
 @cache
@@ -46,10 +82,10 @@ def _worked_out(projection: Imported) -> tuple[Fold, StateColumns]:
     return Fold(cls), StateColumns(cls)
 
 
-def table_function(projection: Imported) -> UserDefinedTableFunction:
+def table_function(projection: Imported, cls: type = FoldEvents) -> UserDefinedTableFunction:
     """The function that folds a projection."""
     _, columns = _worked_out(projection)
-    return arrow_function(type("Fold", (FoldEvents,), {"projection": projection}), columns.ddl)
+    return arrow_function(type("Fold", (cls,), {"projection": projection}), columns.ddl)
 
 
 def arrow_function(cls: type, schema: str) -> UserDefinedTableFunction:

@@ -119,13 +119,13 @@ class SparkBulk:
 
     def _folded(self, job: Job, head: int) -> Sequence[Any]:
         """What the tasks told that folded the log up to a position."""
-        from ..fold.keyed import keyed
+        from ..fold.buckets import bucketed
         from ..fold.table_function import arrow_function
         from .staging import TOLD, StageEvents
 
         function = arrow_function(type("Stage", (StageEvents,), {"job": job}), TOLD)
         with failures("fold the log", "look at what Spark logged, then call it again"):
-            frame = keyed(self._spark, job.url, job.folds, log=job.log, until=head)
+            frame = bucketed(self._spark, job.url, job.folds, log=job.log, until=head)
             return function(frame.asTable()).collect()
 
     def _job(self, shadows: Sequence[Made]) -> Job:

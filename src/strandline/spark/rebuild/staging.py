@@ -12,6 +12,7 @@ import pyarrow as pa
 from ...domain.projection import Projection
 from ...errors import FollowerFailed, StrandlineError
 from ..fold.passing import Folded, Pass
+from ..fold.table_function import feed
 from .job import Job
 from .parts import Part, new_part
 
@@ -39,7 +40,7 @@ class StageEvents:
         """Take the next events."""
         self._has_begun = True
         with self._telling_errors():
-            self._take(self._pass.feed(table))
+            self._take(feed(self._pass, self.job.folds, table))
         return iter(())
 
     def terminate(self) -> Iterator[pa.RecordBatch]:

@@ -19,7 +19,7 @@ Raw = dict[str, Any]
 
 _RESERVED = re.compile(re.escape(RESERVED.encode()))
 
-_KEPT_AS = {
+KEPT_AS = {
     "position": pa.int64(),
     "type": pa.string(),
     "data": pa.binary(),
@@ -43,7 +43,7 @@ def raw_columns(rows: Iterable[Sequence[Any]], names: Sequence[str] = COLUMNS) -
     columns = dict(zip(names, zip(*rows, strict=True), strict=True))
     if "id" in columns:
         columns["id"] = tuple(map(_uuid_text, columns["id"]))
-    return {name: pa.array(column, _KEPT_AS[name]) for name, column in columns.items()}
+    return {name: pa.array(column, KEPT_AS[name]) for name, column in columns.items()}
 
 
 def _uuid_text(raw: bytes) -> str:
@@ -56,14 +56,19 @@ def _as_kept(name: str) -> Callable[[Raw, pa.DataType], Any]:
 
 
 def _tags(raw: Raw, kind: pa.DataType) -> Any:
-    import pyarrow.compute as pc  # which takes its time, and who plans a read does not need it
-
     texts = raw["tags"]
     if _has_reserved(texts):
         return pa.array([own_tags(text) for text in texts.to_pylist()], kind)
-    # No tags is the empty text, of which splitting would make one empty tag; of a null it makes no element at all.
-    lists = pc.split_pattern(pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts), "\n")
+    lists = tag_lists(texts)
     return pa.ListArray.from_arrays(lists.offsets, lists.values, type=kind)
+
+
+def tag_lists(texts: pa.Array) -> pa.ListArray:
+    """Tags that are joined by newlines, one by one; null if there is none."""
+    import pyarrow.compute as pc  # which takes its time, and who plans a read does not need it
+
+    # No tags is the empty text, of which splitting would make one empty tag; of a null it makes no element at all.
+    return pc.split_pattern(pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts), "\n")
 
 
 def _has_reserved(texts: pa.Array) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -17,6 +18,13 @@ from .ranges import Range, is_common, split
 from .reading import batches
 
 
+def planned(engine: Engine, query: Query, span: tuple[int, int], options: Options) -> list[Range]:
+    """Ranges of equal size."""
+    if span[0] >= span[1]:
+        return []
+    return split(str(engine.log_id()), span, options.partitions, scan=is_common(engine, query, span))
+
+
 class BatchReader(DataSourceReader):
     """Reads a range of positions; the head is fixed when the partitions are planned."""
 
@@ -28,15 +36,10 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges of equal size."""
-        engine = self._options.open()
-        try:
-            span = self._span(engine)
-            if self._query is None or span[0] >= span[1]:
-                return []
-            scan = is_common(engine, self._query, span)
-            return split(str(engine.log_id()), span, self._options.partitions, scan=scan)
-        finally:
-            engine.close()
+        with closing(self._options.open()) as engine:
+            return (
+                [] if self._query is None else planned(engine, self._query, self._span(engine), self._options)
+            )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events of a range."""
