@@ -44,7 +44,8 @@ class Workers:
             _hear(process)
         for process in workers:
             _say(process, "go")
-        return [json.loads(_hear(process)) for process in workers]
+        answers = [json.loads(_hear(process)) for process in workers]
+        return [_answer(one) for one in answers]
 
     def ask_fresh(self, order: Order, watched: Watched = lambda pid: nullcontext()) -> Any:
         """Have an order carried out by a process that has done nothing before, watched by its pid meanwhile."""
@@ -55,7 +56,7 @@ class Workers:
         _hear(process)
         with watched(process.pid):
             _say(process, "go")
-            return json.loads(_hear(process))
+            return _answer(json.loads(_hear(process)))
 
     def close(self) -> None:
         """End them."""
@@ -127,6 +128,12 @@ def _hear(process: subprocess.Popen[str]) -> str:
     return line
 
 
+def _answer(told: dict[str, Any]) -> dict[str, Any]:
+    if "failed" in told:
+        raise RuntimeError(told["failed"])
+    return told
+
+
 def main() -> None:
     """Be the other process."""
     for line in sys.stdin:
@@ -137,7 +144,14 @@ def main() -> None:
         if not sys.stdin.readline():
             return
         before = resident_bytes("self")
-        print(json.dumps({"before": before, **work()}), flush=True)
+        print(json.dumps({"before": before, **_done(work)}), flush=True)
+
+
+def _done(work: Work) -> dict[str, Any]:
+    try:
+        return work()
+    except Exception as error:
+        return {"failed": f"{type(error).__name__}: {error}"}
 
 
 def _drive(store: Store, order: Order) -> Work:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from itertools import product
 from typing import Any
+from unittest import mock
 
 import lectures
 import pyarrow as pa
@@ -33,6 +34,7 @@ from strandline import AppendRequest, InvalidInput, NotFound, Projection, TagId,
 from strandline.domain.folding import Fold
 from strandline.domain.shape import shape_of
 from strandline.errors import FollowerFailed
+from strandline.spark.fold import buckets
 from strandline.spark.fold.buckets import FEWEST_EVENTS, bucket_count
 from strandline.spark.fold.keying import Keying, buckets_of
 from strandline.spark.fold.keys_sql import keys_sql
@@ -77,9 +79,15 @@ def test_a_pass_over_sorted_events_gives_the_fold(projection: Any, size: int) ->
 
 
 @settings(max_examples=30)
-@given(st.integers(0, 1 << 32), st.integers(1, 9), st.integers(1, 4))
-def test_random_logs_in_one_pass_of_all_projections(seed: int, size: int, partitions: int) -> None:
-    with strandline.connect("memory:") as store:
+@given(st.integers(0, 1 << 32), st.integers(1, 30), st.integers(1, 4), st.sampled_from([1, 300, 1 << 16]))
+def test_random_logs_in_one_pass_of_all_projections(
+    seed: int, size: int, partitions: int, piece_bytes: int
+) -> None:
+    with (
+        mock.patch.object(buckets, "PIECE_BYTES", piece_bytes),
+        mock.patch.object(buckets, "PIECES_BYTES", 4 * piece_bytes),
+        strandline.connect("memory:") as store,
+    ):
         write_history(store, seed, 12)
         folds = [Fold(projection) for projection in PROJECTIONS]
         tasks = shuffled(store, folds, size=size, partitions=partitions)
@@ -91,7 +99,20 @@ def test_random_logs_in_one_pass_of_all_projections(seed: int, size: int, partit
             assert len(states) == len(of_one)
 
 
-def test_a_pass_keeps_a_state_for_each_key_and_no_events() -> None:
+def test_an_event_with_more_keys_than_a_piece_has_room_for_comes_before_later_ones() -> None:
+    with mock.patch.object(buckets, "PIECE_BYTES", 700), strandline.connect("memory:") as store:
+        names = [f"c{number}" for number in range(9)]
+        for student in "abcde":
+            store.append(join(student, *names))
+        for size in range(1, 30):
+            (task,) = shuffled(store, [Fold(Course)], partitions=1, size=size)
+            found = {one.state._key(): (one.state, one.position) for one in passed([Fold(Course)], task)}
+            assert len(task) > 5
+            assert found == expected(store, Course)
+            assert len(found) == len(names)
+
+
+def test_a_pass_keeps_no_events() -> None:
     one = Pass([Fold(Total)])
     with strandline.connect("memory:") as store:
         write_history(store, 2)

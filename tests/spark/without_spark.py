@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from strandline.follow import ReadModel
 from strandline.follow.models.filling import fill
 from strandline.follow.models.rebuilding import prepare_shadow, rebuild
 from strandline.follow.steps import INTERRUPTS, at_once
-from strandline.spark.fold.buckets import Told, packed_batch
+from strandline.spark.fold.buckets import Told, packed_batches
 from strandline.spark.fold.columns import columns_for
 from strandline.spark.fold.keying import Keying
 from strandline.spark.fold.passing import Folded, Pass
@@ -34,16 +35,17 @@ def shuffled(
     """The log as the tasks get it: read in batches, packed by projection and bucket, a bucket for each task."""
     told = Told(tuple(map(Keying.of, folds)), columns_for(folds), partitions)
     rows = list(map(msgspec.structs.astuple, store.read(Query.user(), until=until)))
-    batches = [
-        packed_batch(raw_columns(rows[start : start + size]), told) for start in range(0, len(rows), size)
-    ]
-    packed = sorted((row for batch in batches for row in batch.to_pylist()), key=_order)
+    raw = [raw_columns(rows[start : start + size]) for start in range(0, len(rows), size)]
+    batches = [batch for one in raw for batch in packed_batches(one, told)]
+    found = [row for batch in batches for row in batch.to_pylist()]
+    Random(size).shuffle(found)  # as they may come out of a shuffle
+    packed = sorted(found, key=_order)
     tasks = [[row for row in packed if row["bucket"] == bucket] for bucket in range(partitions)]
     return [[pa.RecordBatch.from_pylist([row], batches[0].schema) for row in task] for task in tasks]
 
 
-def _order(row: dict[str, Any]) -> tuple[int, int]:
-    return row["projection"], row["position"]
+def _order(row: dict[str, Any]) -> tuple[int, int, int]:
+    return row["projection"], row["position"], row["last"]
 
 
 def passed(folds: Sequence[Fold], batches: Sequence[pa.RecordBatch]) -> Iterator[Folded]:

@@ -92,8 +92,15 @@ def _settings(master: str, java: Java) -> dict[str, Any]:
 
 def _heap_mib() -> int:
     """An eighth of the memory, between 1 and 4 GiB: with Spark's own 1 GiB sorting a million events spills to disk."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
-    return min(max(total // 8, 1024), 4096)
+    return min(max((_memory_bytes() >> 20) // 8, 1024), 4096)
+
+
+def _memory_bytes() -> int:
+    """What the machine has, or the container may have of it."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max") as limit:
+        return min(total, int(limit.read()))
+    return total
 
 
 def _is_here(master: str) -> bool:

@@ -1,13 +1,13 @@
 """The log divided by key into buckets, each for one task, in which events keep the order of the log.
 
-Events travel packed, some thousands in a row of Spark's: it moves and sorts few rows, and looks into none.
+Events travel packed, some hundred in a row of Spark's: it moves and sorts few rows, and looks into none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -32,13 +32,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAME = "strandline-fold"
-SCHEMA = "bucket INT, projection INT, position BIGINT, events BINARY"
+SCHEMA = "bucket INT, projection INT, position BIGINT, last BIGINT, events BINARY"
 FEWEST_EVENTS = 10_000  # a task for less costs more than it saves
 PIECE_BYTES = 1 << 16  # a row of Spark: large ones a JVM must find whole regions of its heap for
 MOST_EVENTS = 500_000  # each may have a key of its own, and a task keeps the states of its keys
+SPARKS_OWN = 200
+PIECES_BYTES = 8 << 20  # in one batch
+EVENT_BYTES = 100  # beside the data
 
 _ARROW = pa.schema(
-    {"bucket": pa.int32(), "projection": pa.int32(), "position": pa.int64(), "events": pa.binary()}
+    {
+        "bucket": pa.int32(),
+        "projection": pa.int32(),
+        "position": pa.int64(),
+        "last": pa.int64(),
+        "events": pa.binary(),
+    }
 )
 
 
@@ -60,14 +69,19 @@ def bucketed(
     """
     address = reachable(spark, url)
     head = fixed_head(address, log, until)
-    count = bucket_count(head, int(str(spark.conf.get("spark.sql.shuffle.partitions"))))
+    count = bucket_count(head, _wanted(str(spark.conf.get("spark.sql.shuffle.partitions"))))
     told = Told(tuple(map(Keying.of, folds)), columns_for(folds), count)
     types = sorted({name for fold in folds for name in fold.types})
     spark.dataSource.register(FoldSource)
     reader = spark.read.format(NAME).options(url=address, log=log, until=head)
     reader = reader.options(query=Query.types(*types).to_json(), told=msgspec.json.encode(told).decode())
     divided = reader.schema(SCHEMA).load().repartitionById(count, "bucket")
-    return divided.sortWithinPartitions("projection", "position")
+    # An event with many keys may begin several pieces; of these the one that goes on to later events is the last.
+    return divided.sortWithinPartitions("projection", "position", "last")
+
+
+def _wanted(setting: str) -> int:
+    return int(setting) if setting.isdecimal() else SPARKS_OWN  # it may be "auto"
 
 
 def bucket_count(events: int, wanted: int) -> int:
@@ -109,36 +123,65 @@ class BucketReader(DataSourceReader):
             return
         names = [*dict.fromkeys((*self._told.columns, "tags"))]
         for raw in raw_batches(self._options, self._options.query, partition, names):
-            yield packed_batch(raw, self._told)
+            yield from packed_batches(raw, self._told)
 
 
-def packed_batch(raw: Raw, told: Told) -> pa.RecordBatch:
+class Piece(NamedTuple):
+    """Packed events of one projection in one bucket, from a position to another."""
+
+    bucket: int
+    projection: int
+    position: int
+    last: int
+    events: bytes
+
+
+def packed_batches(raw: Raw, told: Told) -> Iterator[pa.RecordBatch]:
     """A batch of the log, packed by projection and bucket."""
-    rows = [
-        (bucket, number, position, events)
-        for number, keying in enumerate(told.keyings)
-        for bucket, position, events in _pieces(raw, keying, told)
-    ]
-    columns = zip(*rows, strict=True) if rows else ((), (), (), ())
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+    pieces: list[Piece] = []
+    size = 0
+    for number, keying in enumerate(told.keyings):
+        for piece in _pieces(raw, number, keying, told):
+            pieces.append(piece)
+            size += len(piece.events)
+            if size >= PIECES_BYTES:
+                yield _batch(pieces)
+                pieces, size = [], 0
+    if pieces:
+        yield _batch(pieces)
 
 
-def _pieces(raw: Raw, keying: Keying, told: Told) -> Iterator[tuple[int, int, bytes]]:
+def _batch(pieces: Sequence[Piece]) -> pa.RecordBatch:
+    columns = zip(zip(*pieces, strict=True), _ARROW, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(values, field.type) for values, field in columns], schema=_ARROW
+    )
+
+
+def _pieces(raw: Raw, number: int, keying: Keying, told: Told) -> Iterator[Piece]:
     rows, keys = keying.rows(raw)
-    if not len(rows):
-        return
     buckets = buckets_of(keys, told.buckets)
     order = pc.sort_indices(buckets)  # which is stable: events keep their order
-    rows = rows.take(order)
-    columns = {KEY: keys.take(order), **{name: raw[name].take(rows) for name in told.columns}}
-    size = sum(column.nbytes for column in columns.values())
-    at_once = max(1, len(rows) * PIECE_BYTES // size)
-    counts = {count["values"]: count["counts"] for count in pc.value_counts(buckets).to_pylist()}
+    rows, keys, buckets = rows.take(order), keys.take(order), buckets.take(order)
     start = 0
-    for bucket in sorted(counts):
-        end = start + counts[bucket]
-        for first in range(start, end, at_once):
-            position = columns["position"][first].as_py()
-            yield bucket, position, packed(columns, first, min(first + at_once, end))
+    for end in _ends(buckets, pc.binary_length(raw["data"]).take(rows)):
+        chosen = rows.slice(start, end - start)
+        columns = {name: raw[name].take(chosen) for name in told.columns}
+        positions = columns["position"]
+        yield Piece(
+            buckets[start].as_py(),
+            number,
+            positions[0].as_py(),
+            positions[-1].as_py(),
+            packed({KEY: keys.slice(start, end - start), **columns}),
+        )
         start = end
+
+
+def _ends(buckets: pa.Array, sizes: pa.Array) -> list[int]:
+    """Where pieces end: with their bucket, and when they are large enough."""
+    if not len(buckets):
+        return []
+    bytes_before = pc.cumulative_sum(pc.add(sizes.cast(pa.int64()), EVENT_BYTES))
+    label = pc.add(pc.divide(bytes_before, PIECE_BYTES), pc.multiply(buckets.cast(pa.int64()), 1 << 40))
+    return [*pc.run_end_encode(label).run_ends.to_pylist()]

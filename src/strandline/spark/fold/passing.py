@@ -25,7 +25,7 @@ class Folded(NamedTuple):
 class Pass:
     """Folds the events of one projection after the other, each in the order of the log.
 
-    It keeps the states of one projection's keys, and of events the last at most.
+    It keeps the states of one projection's keys, and no events; only for `last_only` the newest of each key.
     """
 
     def __init__(self, folds: Sequence[Fold]) -> None:
@@ -52,7 +52,7 @@ class Pass:
             if fold.is_last_only:
                 one.last = event
             else:
-                _apply(fold, one.projection, event)
+                _apply(fold, key, one.projection, event)
 
     def end(self) -> Iterator[Folded]:
         """There are no more events: gives the states in the order of their keys, and keeps none."""
@@ -60,7 +60,7 @@ class Pass:
         for key in sorted(states):
             one = states[key]
             if one.last is not None:
-                _apply(fold, one.projection, one.last)
+                _apply(fold, key, one.projection, one.last)
             check_key(one.projection, split_key(key))
             yield Folded(self._number, one.projection, one.position, one.events)
 
@@ -82,13 +82,13 @@ def split_key(text: str) -> tuple[str, ...]:
     return tuple(text.split(SEPARATOR)) if text else ()
 
 
-def _apply(fold: Fold, state: Any, event: SequencedEvent) -> None:
+def _apply(fold: Fold, key: str, state: Any, event: SequencedEvent) -> None:
     try:
         fold.apply(state, event)
     except StrandlineError:
         raise
     except Exception as error:
-        name = f"{fold.projection.__name__}{tuple(map(str.__str__, state._key()))}"
+        name = f"{fold.projection.__name__}{split_key(key)}"
         raise FollowerFailed(
             f"{name} could not take event {event.position} ({event.type}): {type(error).__name__}: {error}",
             hint="correct the handler, then call it again",

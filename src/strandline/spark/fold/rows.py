@@ -16,12 +16,11 @@ from ..source.arrow import KEPT_AS
 from .columns import KEY, NEEDED
 
 
-def packed(columns: Mapping[str, pa.Array], start: int, end: int) -> bytes:
-    """Some rows of columns of the log, and of their keys."""
-    arrays = [
-        columns[field.name].slice(start, end - start).cast(field.type) for field in _packed_as(tuple(columns))
-    ]
-    return bytes(pa.RecordBatch.from_arrays(arrays, [*columns]).serialize())
+def packed(columns: Mapping[str, pa.Array]) -> bytes:
+    """Columns of the log, and of keys."""
+    schema = _packed_as(tuple(columns))
+    arrays = [columns[field.name].cast(field.type) for field in schema]
+    return bytes(pa.RecordBatch.from_arrays(arrays, schema=schema).serialize())
 
 
 def unpacked(data: pa.Buffer, columns: Sequence[str]) -> tuple[Iterable[str], Iterator[SequencedEvent]]:
