@@ -39,7 +39,7 @@ def describe(directory: Path) -> dict[str, Any]:
 def code_digest() -> str:
     """Tells the code that is measured from any other."""
     digest, root = hashlib.sha256(), Path(strandline.__file__).parent
-    for path in sorted(path for path in root.rglob("*") if path.suffix in {".py", ".sql"}):
+    for path in sorted(path for path in root.rglob("*") if path.suffix in {".py", ".pyx", ".sql"}):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 

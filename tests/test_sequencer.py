@@ -165,7 +165,7 @@ def test_close_waits_for_what_was_accepted_and_refuses_the_rest(engine: Flaky) -
     ]
     for writer in writers:
         writer.start()
-    while len(store.sequencer._queue) < 3:
+    while len(store.sequencer._queue) < 2:
         pass
     closer = threading.Thread(target=store.close)
     closer.start()

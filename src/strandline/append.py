@@ -35,11 +35,11 @@ class AppendCondition(FrozenValue):
     that of all parts together, its own `after` the lowest of theirs.
     """
 
-    __slots__ = ("after", "fail_if_events_match", "parts")
+    __slots__ = ("_joined", "after", "fail_if_events_match")
 
     fail_if_events_match: Query
     after: int
-    parts: tuple[AppendCondition, ...]
+    _joined: tuple[AppendCondition, ...] | None
 
     def __init__(self, fail_if_events_match: Query, after: int = 0) -> None:
         if not isinstance(fail_if_events_match, Query):
@@ -51,7 +51,7 @@ class AppendCondition(FrozenValue):
         after = check_position(after, "after")
         put(self, "fail_if_events_match", fail_if_events_match)
         put(self, "after", after)
-        put(self, "parts", (self,))
+        put(self, "_joined", None)
 
     def _key(self) -> Any:
         return tuple((part.fail_if_events_match, part.after) for part in self.parts)
@@ -71,8 +71,13 @@ class AppendCondition(FrozenValue):
         if len(parts) == 1:
             return parts[0]
         joined = object.__new__(cls)
-        object.__setattr__(joined, "parts", parts)
+        object.__setattr__(joined, "_joined", parts)
         return joined
+
+    @property
+    def parts(self) -> tuple[AppendCondition, ...]:
+        """The conditions that must all hold."""
+        return self._joined or (self,)  # not kept: what refers to itself is left to the garbage collector
 
     def __getattr__(self, name: str) -> Any:
         # Of a condition with several parts, and only if somebody asks: decisions make many that nobody looks at.
@@ -227,7 +232,9 @@ def _condition(value: object) -> AppendCondition:
 
 
 def _events(events: AnyEvent | Iterable[AnyEvent], stream: str | None) -> tuple[Event, ...]:
-    if isinstance(events, Iterable) and not isinstance(events, (str, bytes, dict)):
+    if isinstance(events, Event):
+        listed: tuple[Event, ...] = (events,)
+    elif isinstance(events, Iterable) and not isinstance(events, (str, bytes, dict)):
         listed = tuple(map(_event, events))
     else:
         listed = (_event(events),)

@@ -17,6 +17,7 @@ import msgspec
 from .errors import InvalidEvent, InvalidInput
 from .foreign import Accessor, TagAccessor, event_fields
 from .names import MAX_TAGS, RESERVED, check_key, check_name, check_own_name, check_tags, key_tag
+from .speedups import native
 from .tag_id import as_json
 
 T = TypeVar("T")
@@ -145,6 +146,15 @@ class Event(_Data):
         stream: str | None = None,
         subject: str | None = None,
     ) -> None:
+        if (
+            native is not None
+            and id is None
+            and metadata is None
+            and stream is None
+            and subject is None
+            and native.fill_event(self, type, data, tags, uuid7)
+        ):
+            return
         put = object.__setattr__
         put(self, "type", check_own_name(type, "type", InvalidEvent))
         put(self, "data", data if data.__class__ is bytes else _encode(data))

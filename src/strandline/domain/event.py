@@ -225,14 +225,19 @@ def _upcasts(name: str, version: object, namespace: Mapping[str, Any]) -> dict[i
     return found
 
 
+def quick_decoder(cls: type[DomainEvent]) -> Callable[[bytes], DomainEvent] | None:
+    """Reads the data of events without metadata; None if those are of a version that is to be upcast."""
+    return event_shape(cls).decoder.decode if cls.event_version == 1 else None
+
+
 def reader(cls: type[DomainEvent]) -> Callable[[SequencedEvent], DomainEvent]:
     """`cls.from_event` for many events whose type is known to be the class's."""
-    decode, is_first = event_shape(cls).decoder.decode, cls.event_version == 1
+    decode = quick_decoder(cls)
 
     def read(event: SequencedEvent) -> DomainEvent:
-        if is_first and event.raw_metadata is None:
+        if decode is not None and event.raw_metadata is None:
             try:
-                return decode(event.data)  # type: ignore[no-any-return]
+                return decode(event.data)
             except Exception:  # noqa: BLE001, S110  (what is wrong is told by the careful way)
                 pass
         return cls.from_event(event)

@@ -103,6 +103,19 @@ class Sequencer:
 
     def run(self, works: Sequence[Work]) -> list[Outcome]:
         """Write the works in one transaction and return their outcomes."""
+        try:
+            if not self._queue and self._leading.acquire(
+                blocking=False
+            ):  # nobody else is here: no need to queue
+                if self._is_closed:
+                    raise StoreClosed("the store is closed")
+                outcomes = self._engine.append(works)
+                self._tell_readers()
+                return outcomes
+        finally:
+            self._stop_leading()
+            if self._queue:
+                self._wake_next()
         return self._run(ThreadTicket(works))
 
     async def run_async(self, works: Sequence[Work]) -> list[Outcome]:
@@ -204,10 +217,13 @@ class Sequencer:
             self._settle(batch)
         finally:
             _wake(batch)
-        with contextlib.suppress(
-            StrandlineError
-        ):  # the appends are written, whatever the waiting readers meet
+        self._tell_readers()
+
+    def _tell_readers(self) -> None:
+        try:  # noqa: SIM105  (`suppress` takes as long as everything else here)
             self._on_commit()
+        except StrandlineError:  # the appends are written, whatever the waiting readers meet
+            pass
 
     def _settle(self, batch: list[AnyTicket]) -> None:
         works = [work for ticket in batch for work in ticket.works]

@@ -12,12 +12,18 @@ from pathlib import Path
 
 import msgspec
 
+from strandline.speedups import NATIVE, speedup
+
 from .finding import Finding, judged
 
 _REQUIREMENT = re.compile(
     r"""(?P<name>[\w.-]+)[^;<>=!~]*(?P<versions>[^;]*)(?:;.*extra == ["'](?P<extra>\w+))?"""
 )
 _AT_LEAST = re.compile(r">=\s*([\d.]+)")
+_BUILD_NATIVE = (
+    "install a C compiler and Python's headers (apt install gcc python3-dev), then strandline again;"
+    " and unset STRANDLINE_NATIVE"
+)
 _INSTALL_JAVA = "apt install openjdk-17-jre-headless, or pip install 'strandline[jre]'"
 
 
@@ -59,7 +65,15 @@ def package_findings() -> Iterator[Finding]:
             yield _extra_finding(extra, list(group))
         else:
             yield from map(_core_finding, group)
+    yield native_finding()
     yield java_finding(needed=bool(Requirement("pyspark", "", "spark").installed()))
+
+
+def native_finding() -> Finding:
+    """Whether the parts in native code were built; without them everything works, in more time."""
+    missing = [name for name in NATIVE if speedup(name) is None]
+    found = "built and used" if not missing else "Python is used instead: " + ", ".join(missing)
+    return judged("native code", found, _BUILD_NATIVE, good=not missing, otherwise="warning")
 
 
 def java_finding(*, needed: bool) -> Finding:

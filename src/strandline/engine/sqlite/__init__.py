@@ -93,22 +93,25 @@ class SqliteEngine:
 
     def _open(self, *, create: bool) -> Connection:
         if os.path.exists(self._path) and not is_writable(self._path):
-            connection = Connection(self._path, cache_kib=WRITER_CACHE_KIB, writable=False)
+            connection = self._connect(writable=False)
             check_version(version_of(connection, self._path), self._path)
             return connection
         found = found_version(self._path)
         if found:  # it is made already: no need to wait for whoever writes just now
             check_version(found, self._path)
-            return Connection(self._path, cache_kib=WRITER_CACHE_KIB)
+            return self._connect()
         with self._file_lock:
             create_file(self._path)
-            connection = Connection(self._path, cache_kib=WRITER_CACHE_KIB)
+            connection = self._connect()
             try:
                 prepare(connection, self._path, create=create)
             except BaseException:
                 connection.close()
                 raise
         return connection
+
+    def _connect(self, *, writable: bool = True) -> Connection:
+        return Connection(self._path, cache_kib=WRITER_CACHE_KIB, writable=writable, is_patient=False)
 
     def append(self, batch: Sequence[Work]) -> list[Outcome]:
         self._check_writable()
@@ -127,11 +130,11 @@ class SqliteEngine:
             raise ours from error
 
     def log_id(self) -> UUID:
-        ((log,),) = self._ask(lambda search: search.connection.execute(_LOG_ID))
+        ((log,),) = self._ask(lambda search: search.connection.rows(_LOG_ID))
         return UUID(bytes=log, version=4)
 
     def head(self) -> int:
-        return self._ask(lambda search: int((search.connection.execute(_HEAD) or [[0]])[0][0]))
+        return self._ask(lambda search: int((search.connection.rows(_HEAD) or [[0]])[0][0]))
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
         is_long = size > SHORT_READ or query.has_where
@@ -151,7 +154,7 @@ class SqliteEngine:
             low, high = 0, search.head
             while low < high:
                 middle = (low + high + 1) // 2
-                if search.connection.execute(_RECORDED_AT, (middle,))[0][0] <= microseconds:
+                if search.connection.rows(_RECORDED_AT, (middle,))[0][0] <= microseconds:
                     low = middle
                 else:
                     high = middle - 1
@@ -167,11 +170,11 @@ class SqliteEngine:
     def events_with_ids(self, ids: Sequence[bytes]) -> list[SequencedEvent]:
         if not ids:
             return []
-        wanted = apsw.carray(tuple(ids))
+        wanted = list(ids)
         return self._look(lambda search: search.connection.events(_EVENTS_WITH_IDS, (wanted,)), is_long=True)
 
     def load_snapshot(self, projection: str, key: str) -> Snapshot | None:
-        rows = self._ask(lambda search: search.connection.execute(_SNAPSHOT_LOAD, (projection, key)))
+        rows = self._ask(lambda search: search.connection.rows(_SNAPSHOT_LOAD, (projection, key)))
         return Snapshot(*rows[0]) if rows else None
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
@@ -192,13 +195,13 @@ class SqliteEngine:
         return SqliteTransaction(self._pens, self.now)
 
     def followers(self, name: str | None = None) -> list[FollowerRow]:
-        return followers_of(self._ask(lambda search: search.connection.execute(_FOLLOWERS, (name,))))
+        return followers_of(self._ask(lambda search: search.connection.rows(_FOLLOWERS, (name,))))
 
     def dead_letters(self, follower: str) -> list[DeadLetter]:
-        return letters_of(self._ask(lambda search: search.connection.execute(_DEAD_LETTERS, (follower,))))
+        return letters_of(self._ask(lambda search: search.connection.rows(_DEAD_LETTERS, (follower,))))
 
     def count_dead_letters(self, follower: str) -> int:
-        rows = self._ask(lambda search: search.connection.execute(_DEAD_LETTER_COUNT, (follower,)))
+        rows = self._ask(lambda search: search.connection.rows(_DEAD_LETTER_COUNT, (follower,)))
         return int(rows[0][0])
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
@@ -214,7 +217,7 @@ class SqliteEngine:
 
     def stats(self) -> Stats:
         def ask(search: Search) -> Stats:
-            execute = search.connection.execute
+            execute = search.connection.rows
             ((log, refused, tags, size),) = execute(_STATS, (str(list(search.recent_tags())),))
             return Stats(
                 engine=self.name,

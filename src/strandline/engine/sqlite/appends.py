@@ -15,7 +15,7 @@ _SHAPE_BY_ID = sql("shape_by_id")
 def recorded_appends(connection: Connection, names: Names, after: int, size: int) -> list[RecordedAppend]:
     """At most `size` recorded appends with `first > after`, in order."""
     found = []
-    for first, last, shape, arguments, recorded_at in connection.execute(_APPENDS_AFTER, (after, size)):
+    for first, last, shape, arguments, recorded_at in connection.rows(_APPENDS_AFTER, (after, size)):
         status = status_of(shape)
         condition = _condition(connection, names, first, shape, arguments) if status == "recorded" else None
         found.append(RecordedAppend(first, last, condition, status, recorded_at))
@@ -25,6 +25,6 @@ def recorded_appends(connection: Connection, names: Names, after: int, size: int
 def _condition(
     connection: Connection, names: Names, first: int, shape: int, arguments: str
 ) -> AppendCondition:
-    ((text,),) = connection.execute(_SHAPE_BY_ID, (shape,))
+    ((text,),) = connection.rows(_SHAPE_BY_ID, (shape,))
     shape_text = None if shape == JSON else text
     return unpack(first, shape_text, arguments, lambda number: names.text(connection, number))

@@ -7,13 +7,12 @@ import fcntl
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, starmap
 from typing import Any
 
 import apsw
 
 from ...errors import CorruptLog, InvalidInput, NotFound, StrandlineError, Unavailable
-from ...event import SequencedEvent
+from .cursor import cursor
 
 BUSY_MILLISECONDS = 10_000
 WRITER_CACHE_KIB = 32_768
@@ -23,27 +22,21 @@ MAPPED_BYTES = 1 << 30  # read through the system's page cache: a commit does no
 Execute = Callable[[str, Sequence[Any]], list[Any]]
 
 
-class Insert:
-    """A statement that inserts rows, several with one step: each step has its price, and gives up the
-    interpreter lock, which another thread may then hold for long.
+class Connection:
+    """One connection to the file, for one thread at a time.
+
+    The store's own statements are prepared once: `rows`, `events`, `insert` (see `cursor.py`).
     """
 
-    SIZES = (16, 4, 1)
-
-    def __init__(self, statement: str) -> None:
-        begin, values, row = statement.rpartition("values")
-        self.by_size = [(size, begin + values + ",".join([row] * size)) for size in self.SIZES]
-
-
-class Connection:
-    """One connection to the file. `execute` returns all rows; not to be used by two threads at once."""
-
-    def __init__(self, path: str, *, cache_kib: int, writable: bool = True) -> None:
+    def __init__(self, path: str, *, cache_kib: int, writable: bool = True, is_patient: bool = True) -> None:
         flags = apsw.SQLITE_OPEN_READWRITE if writable else apsw.SQLITE_OPEN_READONLY
         # One thread at a time uses it, so SQLite need not lock it for every column of every row.
         self._database = apsw.Connection(path, flags=flags | apsw.SQLITE_OPEN_NOMUTEX)
         self._database.set_busy_timeout(BUSY_MILLISECONDS)
         self._cursor = self._database.cursor()
+        own = self._own = cursor(self._database, is_patient=is_patient)
+        self.rows, self.rows_in_time, self.events = own.rows, own.rows_in_time, own.events
+        self.find, self.insert, self.wait_for = own.find, own.insert, own.run
         self.is_writable = not self._database.readonly("main")
         self.run(f"pragma cache_size = -{cache_kib}")
         self.run("pragma synchronous = full")
@@ -57,12 +50,8 @@ class Connection:
         return self._database
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Run a statement and return its rows."""
+        """Run a statement, or several, whatever a user wrote into it, and return its rows."""
         return self._cursor.execute(statement, parameters).fetchall()
-
-    def events(self, statement: str, parameters: Sequence[Any]) -> list[SequencedEvent]:
-        """The events of rows with all columns, which are an event's fields in order."""
-        return list(starmap(SequencedEvent, self._cursor.execute(statement, parameters)))
 
     def ask(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
         """The rows of one statement, whatever a user wrote into it; it changes nothing."""
@@ -88,14 +77,6 @@ class Connection:
         """Run a statement for each row of parameters."""
         self._cursor.executemany(statement, rows)
 
-    def insert(self, statement: Insert, rows: Sequence[Sequence[Any]]) -> None:
-        """Insert the rows."""
-        done = 0
-        for size, text in statement.by_size:
-            while len(rows) - done >= size:
-                self._cursor.execute(text, [*chain.from_iterable(rows[done : done + size])])
-                done += size
-
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
@@ -104,20 +85,21 @@ class Connection:
     def roll_back(self) -> None:
         """End the transaction, if one is open, without its effects."""
         if self.in_transaction:
-            self.run("rollback")
+            self.rows("rollback")
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
         """A read transaction: all statements see the same state."""
         try:
             self.roll_back()  # an interrupt may have left one open
-            self.run("begin")
+            self.rows("begin")
             yield
         finally:
             self.roll_back()
 
     def close(self) -> None:
         """Close the connection; the last one to close tidies the file up."""
+        self._own.close()
         self._cursor.close(True)
         self._database.close()
 

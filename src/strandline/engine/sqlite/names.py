@@ -28,7 +28,7 @@ class Names:
         """The number of a name, None if the log has never seen it."""
         known = self._ids.get(text)
         if known is None:
-            for (known,) in connection.execute(_BY_TEXT, (text,)):
+            for (known,) in connection.rows(_BY_TEXT, (text,)):
                 self.keep(text, known)
         return known
 
@@ -36,7 +36,7 @@ class Names:
         """The name of a number."""
         known = self._texts.get(number)
         if known is None:
-            ((known,),) = connection.execute(_BY_ID, (number,))
+            ((known,),) = connection.rows(_BY_ID, (number,))
             self.keep(known, number)
         return known
 
@@ -59,7 +59,7 @@ class Interning:
 
     def __init__(self, names: Names, connection: Connection) -> None:
         self._names = names
-        self._known = names.ids
+        self.known = names.ids
         self._connection = connection
         self._new: dict[str, int] = {}
 
@@ -70,9 +70,9 @@ class Interning:
 
     def intern(self, text: str) -> int:
         """The number of a name, a new one if need be."""
-        number = self._known.get(text) or self.find(text)
+        number = self.known.get(text) or self.find(text)
         if number is None:
-            ((number,),) = self._connection.execute(_INSERT, (text,))
+            ((number,),) = self._connection.rows(_INSERT, (text,))
             self._new[text] = number
         return number
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from .connection import Connection, Insert
+from .connection import Connection
 from .recent import Entry, Segment
 from .statements import sql
 
@@ -15,9 +15,9 @@ from .statements import sql
 PACE = 4
 SETTLE_AT_LEAST = 256
 
-POSTING_INSERT = Insert(sql("posting_insert"))
+POSTING_INSERT = sql("posting_insert")
 
-_EVENT_INSERT = Insert(sql("event_insert"))
+_EVENT_INSERT = sql("event_insert")
 _MOVE_INDEXED_TO = sql("move_indexed_to")
 
 
@@ -82,5 +82,5 @@ class Settling:
         self._segment = None
 
     def _move(self, indexed_to: int) -> int:
-        self._connection.run(_MOVE_INDEXED_TO, (indexed_to,))
+        self._connection.rows(_MOVE_INDEXED_TO, (indexed_to,))
         return indexed_to

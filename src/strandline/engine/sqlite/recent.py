@@ -154,9 +154,7 @@ class Recent:
         while segments[-1].head < head:
             last = segments[-1]
             upto = min(head, last.after + SEGMENT_EVENTS)
-            for position, type_, tags, stream, subject in connection.execute(
-                _RECENT_EVENTS, (last.head, upto)
-            ):
+            for position, type_, tags, stream, subject in connection.rows(_RECENT_EVENTS, (last.head, upto)):
                 names = index_tags(split_tags(tags), stream, subject, None)  # the key is one of the tags
                 last.add(position, number(type_), [*map(number, names)])
             segments = _sealed(segments)

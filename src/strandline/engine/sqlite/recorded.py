@@ -21,8 +21,8 @@ def page(engine: Any, after: int, until: int, size: int) -> list[RawAppend]:
     def ask(search: Search) -> list[RawAppend]:
         name = partial(engine._names.text, search.connection)
         with search.connection.snapshot():
-            shapes = dict(search.connection.execute(_SHAPES))
-            rows = search.connection.execute(_APPENDS, (after, until, size))
+            shapes = dict(search.connection.rows(_SHAPES))
+            rows = search.connection.rows(_APPENDS, (after, until, size))
             return [_append(shapes, name, *row) for row in rows]
 
     return engine._ask(ask, is_long=True)  # type: ignore[no-any-return]

@@ -30,11 +30,12 @@ def plan(found: int) -> list[str]:
 
 def version_of(connection: Connection, path: str) -> int:
     """The schema version of the file, 0 if it is empty; raises if it is something else."""
-    ((application,),) = connection.execute("pragma application_id")
-    ((number,),) = connection.execute("pragma user_version")
+    with connection.snapshot():  # somebody may be making it just now
+        ((application,),) = connection.execute("pragma application_id")
+        ((number,),) = connection.execute("pragma user_version")
+        ((tables,),) = connection.execute("select count(*) from sqlite_schema")
     if application == APPLICATION_ID:
         return int(number)
-    ((tables,),) = connection.execute("select count(*) from sqlite_schema")
     if application or number or tables:
         raise InvalidInput(f"{path} is a database, but not a Strandline store", hint="name another file")
     return 0

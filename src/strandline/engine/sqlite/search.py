@@ -7,11 +7,9 @@ cannot decide (`where`) is decided by the item itself, on the events found.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-import apsw
 import msgspec
 
 from ...event import SequencedEvent
@@ -88,13 +86,13 @@ class Search:
         before_reading_events: Callable[[], None] | None = None,
     ) -> None:
         self.connection = connection
-        self._execute = connection.execute
+        self._execute, self._execute_in_time = connection.rows, connection.rows_in_time
         self._before_reading_events = before_reading_events or _nothing
         self._names = names
         self._known = names.ids
         self._recent = recent
         self._find: Find = find or self._find_committed
-        self._type_numbers: dict[tuple[str, ...], list[int]] = {}
+        self.type_numbers: dict[tuple[str, ...], list[int]] = {}
         self.head = 0
         self.recorded_at = 0
         self.indexed_to = 0
@@ -111,7 +109,7 @@ class Search:
         connection = self.connection
         try:
             connection.roll_back()  # an interrupt may have left one open
-            connection.run("begin")
+            connection.rows("begin")
             self.look()
             return question(self)
         finally:
@@ -119,7 +117,7 @@ class Search:
 
     def forget_numbers(self) -> None:
         """Names that a transaction gave numbers to may have others now."""
-        self._type_numbers.clear()
+        self.type_numbers.clear()
 
     def _find_committed(self, text: str) -> int | None:
         return self._names.find(self.connection, text)
@@ -138,11 +136,20 @@ class Search:
         """The first events of the range that match, `where` aside."""
         if query.is_all:
             return self._events(_EVENTS[within.backwards], (within.after, within.until, size))
+        find = self.connection.find
+        if find is not None and not (within.backwards or query.has_where):
+            self._before_reading_events()
+            found = find(
+                query.items, self._known, self.type_numbers, self.segments, self.indexed_to,
+                within.after, within.until, size,
+            )  # fmt: skip
+            if found is not None:
+                return found
         return self.events_at(self.positions(query, within, size))
 
     def events_at(self, positions: Sequence[int]) -> list[SequencedEvent]:
         """The events at these positions, in that order."""
-        return self._events(_AT, (_array(positions),)) if positions else []
+        return self._events(_AT, (list(positions),)) if positions else []
 
     def _events(self, statement: str, parameters: Sequence[Any]) -> list[SequencedEvent]:
         self._before_reading_events()
@@ -165,7 +172,7 @@ class Search:
             if found is not None:
                 first = _earlier(first, found)
         if seeks:
-            first = _earlier(first, self._execute(_FIRST, (_array(seeks), after, self.indexed_to))[0][0])
+            first = _earlier(first, self._execute(_FIRST, (seeks, after, self.indexed_to))[0][0])
         return first
 
     def count(self, query: Query) -> int:
@@ -212,11 +219,11 @@ class Search:
 
     def _numbers(self, types: tuple[str, ...]) -> list[int]:
         """The numbers of those types that the log knows; kept once it knows all, they do not change then."""
-        known = self._type_numbers.get(types)
+        known = self.type_numbers.get(types)
         if known is None:
             known = [number for number in map(self._find, types) if number is not None]
-            if len(known) == len(types) and len(self._type_numbers) < MAX_TYPE_LISTS:
-                self._type_numbers[types] = known
+            if len(known) == len(types) and len(self.type_numbers) < MAX_TYPE_LISTS:
+                self.type_numbers[types] = known
         return known
 
     def _first_recent(self, wanted: Wanted, after: int) -> int | None:
@@ -284,19 +291,19 @@ class Search:
         if not seeks:
             return []
         others = [other for other in wanted.tags if other != tag]
-        parameters = (_array(seeks), within.after, until, size, _array(others))
-        return _joined(self._execute(_SEEKS_ALL[within.backwards], parameters), within, size)
+        parameters = (seeks, within.after, until, size, others)
+        return _joined(self._execute_in_time(_SEEKS_ALL[within.backwards], parameters), within, size)
 
     def _seek(self, seeks: list[int], within: Range, size: int) -> list[int]:
         """The first positions of the range that the file's index has under any of the seeks."""
         until = min(within.until, self.indexed_to)
         if not seeks or within.after >= until:
             return []
-        rows = self._execute(_SEEKS_FEW, (_array(seeks), within.after, until, size + 1))
+        rows = self._execute(_SEEKS_FEW, (seeks, within.after, until, size + 1))
         if len(rows) <= size:
             return sorted((position for (position,) in rows), reverse=within.backwards)
-        parameters = (_array(seeks), within.after, until, size)
-        return _joined(self._execute(_SEEKS[within.backwards], parameters), within, size)
+        parameters = (seeks, within.after, until, size)
+        return _joined(self._execute_in_time(_SEEKS[within.backwards], parameters), within, size)
 
     def _newer_positions(self, wanted: Wanted, within: Range, size: int) -> list[int]:
         """Those that are in memory."""
@@ -312,7 +319,7 @@ class Search:
             return list(reversed(positions[-size:]) if within.backwards else positions[:size])
         self._before_reading_events()
         excluded = msgspec.json.encode([*item.exclude_types, RETAGGED]).decode()
-        rows = self._execute(_SCAN[within.backwards], (within.after, within.until, excluded, size))
+        rows = self._execute_in_time(_SCAN[within.backwards], (within.after, within.until, excluded, size))
         return [position for (position,) in rows]
 
     def _seeks(self, wanted: Wanted, tag: int) -> list[int]:
@@ -337,15 +344,11 @@ class Search:
             limit *= 16
 
     def _count(self, seeks: list[int], after: int, until: int, limit: int) -> int:
-        return sum(self._execute(_COUNT, (seek, after, until, limit))[0][0] for seek in seeks)
+        return sum(self._execute_in_time(_COUNT, (seek, after, until, limit))[0][0] for seek in seeks)
 
 
 def _nothing() -> None:
     pass
-
-
-def _array(numbers: Sequence[int]) -> Any:
-    return apsw.carray(array("q", numbers))
 
 
 def _joined(rows: list[Any], within: Range, size: int) -> list[int]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import apsw
-
-from ...append import AppendCondition, AppendResult
+from ...append import AppendCondition, AppendRequest, AppendResult
 from ...event import Event, SequencedEvent, encode_metadata, encode_sorted
 from ...names import RETAGGED, index_tags
 from ...query import Query
 from ...retag import Change
+from ...speedups import speedup
 from .. import Outcome, Work
 from ..judge import Judge, PlannedChange
 from ..rules import Time, record_status
@@ -21,6 +20,8 @@ from .pending import POSTING_INSERT, PendingEvents, Settling
 from .recent import Recent, Segment
 from .search import Range, Search
 from .statements import sql
+
+plain = speedup("strandline.engine.sqlite.plain")
 
 _BEGIN = "begin immediate"
 _IDS_IN_LOG = sql("ids_in_log")
@@ -43,7 +44,7 @@ class Writer(Judge):
         self, connection: Connection, names: Names, recent: Recent, time: Time, *, record_conditions: bool
     ) -> None:
         self._connection = connection
-        self._execute = connection.execute
+        self._execute = connection.rows
         self._interning = Interning(names, connection)
         self._recent = recent
         self._pending = PendingEvents(connection)
@@ -61,6 +62,9 @@ class Writer(Judge):
         self._new_entries = 0
         self._taken: set[bytes] = set()
         self._new_shapes: dict[Shape, int] = {}
+        self._plain = plain and plain.Plain(
+            self._search, self._interning, time, self._shapes, self._pending.rows, record_conditions
+        )
 
     def write(self, batch: Sequence[Work]) -> list[Outcome]:
         """One transaction for the whole batch; whatever fails or interrupts it, it leaves no trace."""
@@ -76,6 +80,11 @@ class Writer(Judge):
         finally:
             self._connection.roll_back()
 
+    def _append(self, request: AppendRequest) -> AppendResult:
+        if self._plain is not None and self._plain.is_free(request, self._taken, self._retagged_at):
+            return self._insert(request.events, request.condition)
+        return super()._append(request)
+
     def count_refused(self) -> None:
         """Write down the refusals that no commit has carried yet."""
         if self.refused:
@@ -89,7 +98,7 @@ class Writer(Judge):
         self._new_shapes.clear()
         self._new_entries = 0
         self._connection.roll_back()
-        self._connection.run(_BEGIN)
+        self._connection.wait_for(_BEGIN)
         search = self._search
         search.look()
         if known is None:
@@ -110,8 +119,8 @@ class Writer(Judge):
 
     def _ids_in_log(self, batch: Sequence[Work]) -> set[bytes]:
         """Those ids of the batch that the log has already: one look for all, because it has none, as a rule."""
-        ids = tuple([event.raw_id for work in batch for event in work.events])
-        return {id_ for (id_,) in self._execute(_IDS_IN_LOG, (apsw.carray(ids),))} if ids else set()
+        ids = [event.raw_id for work in batch for event in work.events]
+        return {id_ for (id_,) in self._execute(_IDS_IN_LOG, (ids,))} if ids else set()
 
     def _commit(self) -> None:
         refused, search = self.refused, self._search
@@ -119,7 +128,7 @@ class Writer(Judge):
         self._settling.settle(search.segments[:-1], search.indexed_to, self._new_entries)
         self.count_refused()
         try:
-            self._connection.run("commit")
+            self._connection.wait_for("commit")
         except BaseException:
             self.refused = refused
             raise
@@ -137,7 +146,7 @@ class Writer(Judge):
         if ids.isdisjoint(self._taken):
             return None
         self._pending.write()
-        ((position,),) = self._execute(_POSITION_BY_IDS, (apsw.carray(tuple(ids)),))
+        ((position,),) = self._execute(_POSITION_BY_IDS, (list(ids),))
         return int(position)
 
     def _first(self, query: Query, after: int) -> int | None:
@@ -157,6 +166,9 @@ class Writer(Judge):
         return self._connection.events(_EVENTS_APPENDED, (first - 1, last))
 
     def _insert(self, events: Sequence[Event], guard: AppendCondition | None) -> AppendResult:
+        if self._plain is not None:
+            result: AppendResult = self._plain.insert(self, events, guard)
+            return result
         search, rows, intern = self._search, self._pending.rows, self._interning.intern
         recorded_at = search.recorded_at = self._time.now(search.recorded_at)
         first = search.head + 1

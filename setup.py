@@ -1,0 +1,7 @@
+"""The parts in native code. What they do, Python does too, in more time: without a compiler the rest is installed."""
+
+from setuptools import Extension, setup
+
+NATIVE = ["strandline.native", "strandline.engine.sqlite.native", "strandline.engine.sqlite.plain"]
+
+setup(ext_modules=[Extension(name, [f"src/{name.replace('.', '/')}.pyx"], optional=True) for name in NATIVE])

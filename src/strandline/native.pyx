@@ -1,0 +1,201 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Events and queries as they usually are, filled in native code.
+
+The rules are in `names.py`, `event.py`, `query.py` and `append.py`. What is plainly within them is accepted here;
+whatever is not is left to them, and nothing is refused here.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize
+from cpython.dict cimport PyDict_GetItem
+from cpython.list cimport PyList_CheckExact
+from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_CheckExact
+from cpython.unicode cimport PyUnicode_CheckExact
+
+cdef extern from "Python.h":
+    int PyObject_GenericSetAttr(object, object, object) except -1
+    bint PyUnicode_IS_ASCII(object)
+    Py_ssize_t PyUnicode_GET_LENGTH(object)
+    const unsigned char *PyUnicode_1BYTE_DATA(object)
+
+cdef enum:
+    MAX_NAME = 256
+    MAX_TAGS = 64
+    MAX_TYPE_LISTS = 1024
+    FEW_ITEMS = 8
+
+cdef tuple NO_NAMES = ()
+cdef dict type_lists = {}  # as they were given -> as a query has them
+
+
+cdef bint is_plain(value):
+    """Whether it is a name beyond doubt: printable ASCII, and not one of the store's own."""
+    if not PyUnicode_CheckExact(value) or not PyUnicode_IS_ASCII(value):
+        return False
+    cdef Py_ssize_t length = PyUnicode_GET_LENGTH(value), index
+    cdef const unsigned char *text = PyUnicode_1BYTE_DATA(value)
+    if length == 0 or length > MAX_NAME or text[0] == c"$":
+        return False
+    for index in range(length):
+        if text[index] < 32 or text[index] > 126:
+            return False
+    return True
+
+
+cdef tuple plain_tags(values):
+    """The tags sorted and without repeats; None if one of them has to be looked at more closely."""
+    cdef Py_ssize_t count
+    if PyTuple_CheckExact(values):
+        count = len(<tuple>values)
+    elif PyList_CheckExact(values):
+        count = len(<list>values)
+    else:
+        return None
+    if count == 0:
+        return NO_NAMES
+    if count > MAX_TAGS:
+        return None
+    for value in values:
+        if not is_plain(value):
+            return None
+    if count == 1:
+        return (values[0],)
+    if count == 2:
+        first, second = values[0], values[1]
+        if first < second:
+            return first, second
+        return (second, first) if second < first else (first,)
+    return tuple(sorted(set(values)))
+
+
+def fill_event(event, type, data, tags, new_id):
+    """Fill an event of which no more than this was given; whether that was done."""
+    if not PyBytes_CheckExact(data) or not is_plain(type):
+        return False
+    plain = plain_tags(tags)
+    if plain is None:
+        return False
+    PyObject_GenericSetAttr(event, "type", type)
+    PyObject_GenericSetAttr(event, "data", data)
+    PyObject_GenericSetAttr(event, "tags", plain)
+    PyObject_GenericSetAttr(event, "raw_id", new_id())
+    PyObject_GenericSetAttr(event, "metadata", {})
+    PyObject_GenericSetAttr(event, "stream", None)
+    PyObject_GenericSetAttr(event, "subject", None)
+    PyObject_GenericSetAttr(event, "key", None)
+    return True
+
+
+def fill_item(item, types, tags, checked_types):
+    """Fill a query item that has types and tags only; whether that was done."""
+    cdef PyObject *known
+    plain = plain_tags(tags)
+    if plain is None or not PyTuple_CheckExact(types) and not PyList_CheckExact(types):
+        return False
+    listed = tuple(types)
+    for name in listed:
+        if not PyUnicode_CheckExact(name):
+            return False
+    known = PyDict_GetItem(type_lists, listed)
+    if known == NULL:
+        kept = checked_types(listed)
+        if len(type_lists) >= MAX_TYPE_LISTS:
+            type_lists.clear()
+        type_lists[listed] = kept
+    else:
+        kept = <object>known
+    PyObject_GenericSetAttr(item, "types", kept)
+    PyObject_GenericSetAttr(item, "tags", plain)
+    PyObject_GenericSetAttr(item, "exclude_types", NO_NAMES)
+    PyObject_GenericSetAttr(item, "stream", None)
+    PyObject_GenericSetAttr(item, "subject", None)
+    PyObject_GenericSetAttr(item, "where", None)
+    PyObject_GenericSetAttr(item, "key", None)
+    PyObject_GenericSetAttr(item, "_identity", (kept, plain, NO_NAMES, None, None, None, None))
+    return True
+
+
+def fill_query(query, items, kind, nothing_asked):
+    """Fill a query of a few items that differ; whether that was done."""
+    cdef Py_ssize_t index, other
+    cdef tuple listed = tuple(items) if PyList_CheckExact(items) else items if PyTuple_CheckExact(items) else NO_NAMES
+    cdef Py_ssize_t count = len(listed)
+    cdef bint has_where = False
+    if count == 0 or count > FEW_ITEMS:
+        return False
+    cdef list identities = []
+    for item in listed:
+        if type(item) is not kind:
+            return False
+        if item.where is not None:
+            has_where = True
+        if count > 1:
+            identities.append(item._identity)
+    for index in range(count if count > 1 else 0):
+        if identities[index] == nothing_asked:
+            return False
+        for other in range(index):
+            if identities[index] == identities[other]:
+                return False
+    PyObject_GenericSetAttr(query, "items", listed)
+    PyObject_GenericSetAttr(query, "has_where", has_where)
+    return True
+
+
+def decode_tag_id(kind, value):
+    """See `domain/codec.py`."""
+    if PyUnicode_CheckExact(value) and PyUnicode_GET_LENGTH(value) > 0 and kind is not object:
+        return str.__new__(kind, value)
+    return value if kind is object else kind(value)
+
+
+def take_events(events, dict routes):
+    """Hand each event to those who wait for its type; see `domain/boundary.py`."""
+    cdef PyObject *found
+    cdef list going
+    cdef tuple route
+    cdef long long position
+    cdef bint is_shared, is_mine
+    for event in events:
+        found = PyDict_GetItem(routes, event.type)
+        if found == NULL:
+            continue
+        going = <list>found
+        is_shared = len(going) > 1
+        tags = decoded = None
+        position = event.position
+        for route in going:
+            member, handle, takes_recorded, cls, read, decode, lines = route
+            if position <= <long long>member.head:
+                continue
+            if is_shared:
+                if tags is None:
+                    tags = "\n" + <str>event.raw_tags + "\n"
+                is_mine = True
+                for line in <tuple>lines:
+                    if line not in <str>tags:
+                        is_mine = False
+                        break
+                if not is_mine:
+                    continue
+            if type(decoded) is not cls:
+                decoded = read_quickly(event, decode, read)
+            try:
+                if takes_recorded:
+                    handle(decoded, event)
+                else:
+                    handle(decoded)
+            except Exception as error:
+                error.add_note(f"while {type(member.state).__name__} took event {position}, a {event.type}")
+                raise
+            member.unsaved += 1
+
+
+cdef object read_quickly(event, decode, read):
+    if decode is not None and event.raw_metadata is None:
+        try:
+            return decode(event.data)
+        except Exception:
+            pass  # what is wrong is told by the careful way
+    return read(event)

@@ -1,0 +1,222 @@
+"""What is written in native code does what the Python code beside it does."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strandline
+from strandline import (
+    AppendCondition,
+    Event,
+    Query,
+    QueryItem,
+    StrandlineError,
+    TagId,
+    event,
+    query,
+    speedups,
+)
+from strandline.engine.sqlite import cursor
+
+
+
+class CourseId(TagId): ...
+
+
+class Text(str):
+    __slots__ = ()
+
+
+def can_build() -> bool:
+    """Whether there is a compiler, and Python's headers."""
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    return (
+        shutil.which(compiler) is not None and (Path(sysconfig.get_paths()["include"]) / "Python.h").exists()
+    )
+
+
+@pytest.mark.parametrize("name", speedups.NATIVE)
+def test_it_is_there_where_it_can_be_built(name: str) -> None:
+    assert (speedups.speedup(name) is not None) == can_build()
+
+
+def test_nobody_has_to_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRANDLINE_NATIVE", "0")
+    assert [speedups.speedup(name) for name in speedups.NATIVE] == [None] * 3
+
+
+def outcome(make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except (StrandlineError, TypeError) as error:
+        return type(error), str(error)
+
+
+names = st.one_of(
+    st.sampled_from(
+        ["a", "b", "course:c1", "$own", "", "é", "tab\t", "del\x7f", "x" * 256, "y" * 257, "\ud800", 7, None]
+    ),
+    st.text(max_size=5),
+    st.builds(Text, st.text(min_size=1, max_size=3)),
+    st.builds(CourseId, st.sampled_from(["c1", "c2"])),
+)
+lists = st.one_of(
+    st.lists(names, max_size=5),
+    st.lists(names, max_size=5).map(tuple),
+    st.sampled_from(["word", None, ("a",) * 70, [str(number) for number in range(65)], {"a", "b"}]),
+)
+
+
+def both(make: Callable[[], Any]) -> tuple[Any, Any]:
+    """What comes of it with native code, and without."""
+    with pytest.MonkeyPatch.context() as patch:
+        usual = outcome(make)
+        patch.setattr(event, "native", None)
+        patch.setattr(query, "native", None)
+        return usual, outcome(make)
+
+
+def fields(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return value
+    return {name: (type(getattr(value, name)), getattr(value, name)) for name in type(value).__slots__}
+
+
+@given(names, st.one_of(st.binary(max_size=5), st.just({"a": 1}), st.just(bytearray(b"x"))), lists)
+def test_events_are_filled_alike(type_: Any, data: Any, tags: Any) -> None:
+    native, python = both(lambda: Event(type_, data, tags=tags))
+    if isinstance(native, Event):
+        assert isinstance(python, Event)
+        assert fields(native) | {"raw_id": 0} == fields(python) | {"raw_id": 0}
+        assert native.id.version == 7
+    else:
+        assert native == python
+
+
+@given(lists, lists)
+def test_query_items_are_filled_alike(types: Any, tags: Any) -> None:
+    native, python = both(lambda: QueryItem(types, tags))
+    assert fields(native) == fields(python)
+
+
+some_items = st.sampled_from(
+    [
+        QueryItem(),
+        QueryItem(["A"]),
+        QueryItem(["A"], ["x"]),
+        QueryItem(where={"a": 1}),
+        QueryItem(stream="s"),
+        "no item",
+    ]
+)
+
+
+@given(
+    st.one_of(st.lists(some_items, max_size=10), st.lists(some_items, max_size=3).map(tuple), st.just(None))
+)
+def test_queries_are_filled_alike(items: Any) -> None:
+    native, python = both(lambda: Query(items))
+    assert fields(native) == fields(python)
+
+
+@pytest.fixture(params=["native", "python"])
+def own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[cursor.Cursor]:
+    if request.param == "python":
+        monkeypatch.setattr(cursor, "_native", None)
+    connection = apsw.Connection(":memory:")
+    made = cursor.cursor(connection, is_patient=True)
+    assert isinstance(made, cursor.ApswCursor) == (request.param == "python" or not can_build())
+    made.run("create table kept (id integer primary key, text text unique, data blob)")
+    yield made
+    made.close()
+    connection.close()
+
+
+INSERT = "insert into kept (id, text, data) values (?, ?, ?)"
+
+
+def test_rows_come_back_as_they_went(own: cursor.Cursor) -> None:
+    rows = [
+        (1, "ä\x00b", b"\x00\xff"),
+        (-(2**63), None, None),
+        (2**63 - 1, "", b""),
+        *((n, f"{n}", b"x") for n in range(2, 99)),
+    ]
+    own.insert(INSERT, rows)
+    assert own.rows("select id, text, data from kept order by rowid") == sorted(rows)
+    assert own.rows_in_time("select id from kept where text = ?1", ("7",)) == [(7,)]
+
+
+def test_arrays_are_found_whatever_their_place(own: cursor.Cursor) -> None:
+    own.insert(INSERT, [(number, f"{number}", bytes([number])) for number in range(10)])
+    both_arrays = "select id from kept where id in (select value from carray(?3)) and id > ?2 and id in (select value from carray(?1))"
+    assert own.rows(both_arrays, ([1, 3, 5, 7], 2, [5, 6, 7])) == [(5,), (7,)]
+    by_data = "select id from carray(?1) wanted cross join kept on data = wanted.value"
+    assert own.rows(by_data, ([b"\x03", b"\x01", b"\x33"],)) == [(3,), (1,)]
+
+
+def test_errors_are_those_of_apsw(own: cursor.Cursor) -> None:
+    own.insert(INSERT, [(1, "a", None)])
+    with pytest.raises(apsw.ConstraintError, match="UNIQUE"):
+        own.insert(INSERT, [(2, "b", None), (3, "a", None)])
+    with pytest.raises(apsw.SQLError, match="nothing"):
+        own.rows("select nothing")
+    with pytest.raises((apsw.BindingsError, TypeError)):
+        own.rows("select ?1, ?2", (1,))
+    with pytest.raises(TypeError):
+        own.rows("select ?1", (object(),))
+    assert own.rows("select count(*) from kept")[0][0] in {1, 2}  # there is no transaction around them
+
+
+def test_a_closed_cursor_says_so(own: cursor.Cursor) -> None:
+    own.rows("select 1")
+    own.close()
+    with pytest.raises(apsw.Error):
+        own.rows("select 1")
+
+
+def test_a_sqlite_that_loads_no_extensions_has_the_cursor_of_apsw(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing:
+        def Cursor(self, connection: object, is_patient: bool) -> object:
+            raise apsw.ExtensionLoadingError("not allowed")
+
+    monkeypatch.setattr(cursor, "_native", Refusing())
+    assert isinstance(cursor.cursor(apsw.Connection(":memory:"), is_patient=True), cursor.ApswCursor)
+
+
+def test_conditions_do_not_wait_for_the_garbage_collector() -> None:
+    """One that referred to itself would be left to it, with every query in it."""
+    condition = AppendCondition(Query.tag("a"), 1)
+    assert gc.get_referrers(condition) == []
+    assert condition.parts == (condition,)
+
+
+def test_the_suite_of_an_engine_passes_without_native_code() -> None:
+    tests = [
+        "tests/test_conformance.py",
+        "tests/test_stateful.py",
+        "tests/test_model.py",
+        "tests/test_races.py",
+    ]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", "sqlite", *tests],
+        cwd=Path(strandline.__file__).parents[2],
+        env={**os.environ, "STRANDLINE_NATIVE": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-3000:]
