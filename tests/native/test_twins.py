@@ -32,7 +32,6 @@ from strandline import (
 from strandline.engine.sqlite import cursor
 
 
-
 class CourseId(TagId): ...
 
 
