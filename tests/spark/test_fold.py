@@ -326,9 +326,17 @@ def test_sql_folds_too(spark, tmp_path: Any) -> None:
     """
     same(spark.sql(query.format("course")), Course, states)
     same(spark.sql(query.format("seat")), Seat, seats)
-    unordered = query.format("course").replace("PARTITION BY key ORDER BY position", "")
-    with pytest.raises(PySparkException, match="several keys came together"):
-        spark.sql(unordered).collect()
+    usual = "PARTITION BY key ORDER BY position"
+    for wrong in ("", "PARTITION BY type ORDER BY position", "PARTITION BY (key, type) ORDER BY position"):
+        with pytest.raises(PySparkException, match="do not come alone and together"):
+            spark.sql(query.format("course").replace(usual, wrong)).collect()
+    of_one = (
+        query.format("course").replace(usual, "").replace("(type, tags)", "(type, tags) WHERE key = 'c1'")
+    )
+    with pytest.raises(PySparkException, match="do not come alone and together"):
+        spark.sql(of_one).collect()
+    with pytest.raises(PySparkException, match="order"):
+        spark.sql(query.format("course").replace("ORDER BY position", "ORDER BY -position")).collect()
     with pytest.raises(PySparkException, match="has no column key"):
         spark.sql("SELECT * FROM fold_course(TABLE(events))").collect()
 

@@ -103,6 +103,7 @@ cdef enum:
     LET_OTHERS_IN_EVERY = 64  # rows
     KEPT_TYPES = 64
     TYPE_BITS = 31
+    MOST_FOUND = 10_000
 
 cdef object Sequenced = SequencedEvent
 cdef str SEEK = sql("seek")
@@ -322,7 +323,7 @@ cdef class Cursor:
 
         None if the items are not as they usually are: a tag and some types, all of them known. See `search.py`.
         """
-        cdef Numbers found = Numbers(size)
+        cdef Numbers found = Numbers(min(size, MOST_FOUND))
         cdef PyObject *number
         cdef long long tag, first
         for item in items:
