@@ -37,7 +37,7 @@ bench-full: setup ## the same with every size and setting (hours; go on where it
 	$(BIN)/python -m bench --full
 
 clean: ## remove what make and the tests made
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(NATIVE:.pyx=.c) $(NATIVE:.pyx=.*.so)
 
 $(VENV)/.core: pyproject.toml setup.py $(NATIVE) $(PINS)
 	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12 …")'

@@ -20,15 +20,21 @@ from hypothesis import strategies as st
 import strandline
 from strandline import (
     AppendCondition,
+    DomainEvent,
     Event,
+    Projection,
     Query,
     QueryItem,
+    SequencedEvent,
     StrandlineError,
     TagId,
     event,
+    on,
     query,
     speedups,
 )
+from strandline.domain import boundary, codec
+from strandline.domain.member import Member
 from strandline.engine.sqlite import cursor
 
 
@@ -131,6 +137,76 @@ def test_queries_are_filled_alike(items: Any) -> None:
     assert fields(native) == fields(python)
 
 
+class Joined(DomainEvent):
+    course: CourseId
+    others: list[CourseId] = []
+
+
+class Left(DomainEvent):
+    course: CourseId
+
+
+class Joins(Projection):
+    course: CourseId
+    seen: list[tuple[str, int]] = []
+
+    @on
+    def joined(self, event: Joined, recorded: SequencedEvent) -> None:
+        if "refused" in event.others:
+            raise ValueError("not this one")
+        self.seen.append((repr(event), recorded.position))
+
+
+class Leaves(Projection):
+    course: CourseId
+    seen: list[str] = []
+
+    @on
+    def any(self, event: Joined | Left) -> None:
+        self.seen.append(repr(event))
+
+
+made_events = st.builds(
+    lambda make, course, others, metadata: make(course, others).to_event(metadata=metadata),
+    st.sampled_from([lambda c, o: Joined(course=c, others=o), lambda c, o: Left(course=c)]),
+    st.sampled_from([CourseId("a"), CourseId("b")]),
+    st.lists(st.sampled_from([CourseId("a"), CourseId("x"), CourseId("refused")]), max_size=2),
+    st.sampled_from([None, {"user": "ada"}]),
+)
+
+
+@given(
+    st.lists(st.one_of(made_events, st.just(Event("Other", b"1", tags=["course:a"]))), max_size=8),
+    st.integers(0, 4),
+)
+def test_events_are_folded_alike(events: list[Event], head: int) -> None:
+    recorded = [SequencedEvent.of(event, position, 0) for position, event in enumerate(events, 1)]
+
+    def folded() -> Any:
+        members = [Member(Joins("a"), head), Member(Leaves("a")), Member(Leaves("b"))]
+        try:
+            boundary.fold(members, recorded)
+        except ValueError as error:
+            return error.__notes__
+        return [(vars(member.state), member.unsaved) for member in members]
+
+    with pytest.MonkeyPatch.context() as patch:
+        native = folded()
+        patch.setattr(boundary, "native", None)
+        assert native == folded()
+
+
+@given(names)
+def test_ids_are_decoded_alike(value: Any) -> None:
+    if speedups.native is None:
+        assert not can_build()
+        return
+    for kind in (CourseId, object):
+        native = outcome(lambda kind=kind: speedups.native.decode_tag_id(kind, value))
+        python = outcome(lambda kind=kind: codec._decode_other(kind, value))
+        assert (type(native), native) == (type(python), python)
+
+
 @pytest.fixture(params=["native", "python"])
 def own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[cursor.Cursor]:
     if request.param == "python":
@@ -156,7 +232,7 @@ def test_rows_come_back_as_they_went(own: cursor.Cursor) -> None:
     ]
     own.insert(INSERT, rows)
     assert own.rows("select id, text, data from kept order by rowid") == sorted(rows)
-    assert own.rows_in_time("select id from kept where text = ?1", ("7",)) == [(7,)]
+    assert own.slow_rows("select id from kept where text = ?1", ("7",)) == [(7,)]
 
 
 def test_arrays_are_found_whatever_their_place(own: cursor.Cursor) -> None:

@@ -7,7 +7,7 @@ thread does.
 
 Who leads holds a lock, and a ticket stays in the queue until it has its outcome: wherever an interrupt
 hits, the next leader finds everything as it was. (What was written before the interrupt is then found
-to be a repeat.)
+to be a repeat.) A thread that finds nobody else needs no ticket: it leads with what it brought.
 """
 
 from __future__ import annotations
@@ -104,9 +104,8 @@ class Sequencer:
     def run(self, works: Sequence[Work]) -> list[Outcome]:
         """Write the works in one transaction and return their outcomes."""
         try:
-            if not self._queue and self._leading.acquire(
-                blocking=False
-            ):  # nobody else is here: no need to queue
+            # Nobody else is here: no need to queue.
+            if not self._queue and self._leading.acquire(blocking=False):
                 if self._is_closed:
                     raise StoreClosed("the store is closed")
                 outcomes = self._engine.append(works)

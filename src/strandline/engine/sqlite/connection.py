@@ -35,7 +35,7 @@ class Connection:
         self._database.set_busy_timeout(BUSY_MILLISECONDS)
         self._cursor = self._database.cursor()
         own = self._own = cursor(self._database, is_patient=is_patient)
-        self.rows, self.rows_in_time, self.events = own.rows, own.rows_in_time, own.events
+        self.rows, self.slow_rows, self.events = own.rows, own.slow_rows, own.events
         self.find, self.insert, self.wait_for = own.find, own.insert, own.run
         self.is_writable = not self._database.readonly("main")
         self.run(f"pragma cache_size = -{cache_kib}")

@@ -32,7 +32,7 @@ class Cursor(Protocol):
         """The rows of a statement."""
         ...
 
-    def rows_in_time(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
+    def slow_rows(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
         """The rows of a statement that may take long."""
         ...
 
@@ -67,7 +67,7 @@ class ApswCursor:
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         return list(self._execute(statement, parameters))
 
-    rows_in_time = rows
+    slow_rows = rows
 
     def events(self, statement: str, parameters: Sequence[Any]) -> list[SequencedEvent]:
         return list(starmap(SequencedEvent, self._execute(statement, parameters)))

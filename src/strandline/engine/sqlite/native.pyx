@@ -195,8 +195,10 @@ cdef class Cursor:
     def __cinit__(self, connection, is_patient):
         if table == NULL:
             connection.enable_load_extension(True)
-            connection.load_extension(__file__, "strandline_learn_functions")
-            connection.enable_load_extension(False)
+            try:
+                connection.load_extension(__file__, "strandline_learn_functions")
+            finally:
+                connection.enable_load_extension(False)
         self.connection = connection
         self.database = <sqlite3 *><uintptr_t>connection.sqlite3_pointer()
         self.statements = {}
@@ -252,7 +254,7 @@ cdef class Cursor:
         """The rows of a statement."""
         return self.ask(text, tuple(parameters), False, self.is_patient)
 
-    def rows_in_time(self, str text, parameters):
+    def slow_rows(self, str text, parameters):
         """The rows of a statement that may take long."""
         return self.ask(text, tuple(parameters), False, True)
 
@@ -262,14 +264,16 @@ cdef class Cursor:
 
     cdef list ask(self, str text, tuple parameters, bint are_events, bint is_patient):
         cdef Statement prepared = self.prepared(text, parameters)
-        cdef sqlite3_stmt *statement = prepared.statement
+        cdef list arrays = []  # to be kept until all rows are there
+        self.bind_all(prepared, parameters, arrays)
+        return self.answers(prepared.statement, are_events, is_patient)
+
+    cdef list answers(self, sqlite3_stmt *statement, bint are_events, bint is_patient):
+        """The rows of a statement that has its parameters, or their events."""
         cdef list found = []
-        cdef list arrays = []
-        cdef int code, columns
+        cdef int code, columns = column_count(statement)
         cdef Py_ssize_t count = 0
         try:
-            self.bind_all(prepared, parameters, arrays)
-            columns = column_count(statement)
             while True:
                 if is_patient and count % LET_OTHERS_IN_EVERY == 0:
                     with nogil:
@@ -368,26 +372,14 @@ cdef class Cursor:
 
     cdef list events_of(self, Numbers positions):
         cdef sqlite3_stmt *statement
-        cdef list events = []
-        cdef int code
         if positions.count == 0:
-            return events
+            return []
         positions.sort()
         statement = self.prepared(EVENTS_AT, ([0],)).statement
         if bind_pointer(statement, 1, positions.values, b"carray", NULL) != OK:
             self.failed()
         bind_int64(statement, 2, positions.count)
-        try:
-            while True:
-                code = step(statement)
-                if code != ROW:
-                    break
-                events.append(self.event(statement))
-            if code != DONE:
-                self.failed()
-        finally:
-            reset(statement)
-        return events
+        return self.answers(statement, True, self.is_patient)
 
     def insert(self, str text, list rows):
         """Run a statement with each of the rows as parameters."""

@@ -86,7 +86,7 @@ class Search:
         before_reading_events: Callable[[], None] | None = None,
     ) -> None:
         self.connection = connection
-        self._execute, self._execute_in_time = connection.rows, connection.rows_in_time
+        self._execute, self._execute_slow = connection.rows, connection.slow_rows
         self._before_reading_events = before_reading_events or _nothing
         self._names = names
         self._known = names.ids
@@ -292,7 +292,7 @@ class Search:
             return []
         others = [other for other in wanted.tags if other != tag]
         parameters = (seeks, within.after, until, size, others)
-        return _joined(self._execute_in_time(_SEEKS_ALL[within.backwards], parameters), within, size)
+        return _joined(self._execute_slow(_SEEKS_ALL[within.backwards], parameters), within, size)
 
     def _seek(self, seeks: list[int], within: Range, size: int) -> list[int]:
         """The first positions of the range that the file's index has under any of the seeks."""
@@ -303,7 +303,7 @@ class Search:
         if len(rows) <= size:
             return sorted((position for (position,) in rows), reverse=within.backwards)
         parameters = (seeks, within.after, until, size)
-        return _joined(self._execute_in_time(_SEEKS[within.backwards], parameters), within, size)
+        return _joined(self._execute_slow(_SEEKS[within.backwards], parameters), within, size)
 
     def _newer_positions(self, wanted: Wanted, within: Range, size: int) -> list[int]:
         """Those that are in memory."""
@@ -319,7 +319,7 @@ class Search:
             return list(reversed(positions[-size:]) if within.backwards else positions[:size])
         self._before_reading_events()
         excluded = msgspec.json.encode([*item.exclude_types, RETAGGED]).decode()
-        rows = self._execute_in_time(_SCAN[within.backwards], (within.after, within.until, excluded, size))
+        rows = self._execute_slow(_SCAN[within.backwards], (within.after, within.until, excluded, size))
         return [position for (position,) in rows]
 
     def _seeks(self, wanted: Wanted, tag: int) -> list[int]:
@@ -344,7 +344,7 @@ class Search:
             limit *= 16
 
     def _count(self, seeks: list[int], after: int, until: int, limit: int) -> int:
-        return sum(self._execute_in_time(_COUNT, (seek, after, until, limit))[0][0] for seek in seeks)
+        return sum(self._execute_slow(_COUNT, (seek, after, until, limit))[0][0] for seek in seeks)
 
 
 def _nothing() -> None:

@@ -88,7 +88,9 @@ class Writer(Judge):
     def count_refused(self) -> None:
         """Write down the refusals that no commit has carried yet."""
         if self.refused:
-            self._execute(_COUNT_REFUSED, (self.refused,))
+            self._connection.slow_rows(
+                _COUNT_REFUSED, (self.refused,)
+            )  # a commit of its own, when the store is closed
             self.refused = 0
 
     def _begin(self) -> None:
