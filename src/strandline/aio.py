@@ -143,7 +143,7 @@ class AsyncEventStore:
                 read = await self.read(
                     step.query, after=step.after, until=step.until, backwards=step.newest_only, limit=limit
                 )
-                return StepEvents([event async for event in read], read.head)
+                return StepEvents(await read.all(), read.head)
             case Append():
                 return only(await self.store.sequencer.run_async((self.store.request(step.request),)))
             case TellMissingTags():
@@ -313,7 +313,22 @@ class AsyncRead(_Awaitable[SequencedEvent]):
         return self._first
 
     async def _page(self, span: Span, size: int) -> Page:
-        return await self._store.in_thread(self._store.store.read_page, self.query, span, size)
+        store = self._store.store
+        await asyncio.sleep(0)  # or a task that reads again and again would keep all others from their turn
+        page = store.read_at_once(self.query, span, size)
+        if page is None:
+            page = await self._store.in_thread(store.read_page, self.query, span, size)
+        return page
+
+    async def all(self) -> list[SequencedEvent]:
+        """Its events."""
+        page, left = await self._first_page(), self._limit
+        events = list(page.events)
+        while (request := next_page(page, left)) is not None:
+            span, size, left = request
+            page = await self._page(span, size)
+            events += page.events
+        return events
 
     async def __aiter__(self) -> AsyncIterator[SequencedEvent]:
         page, left = await self._first_page(), self._limit

@@ -12,7 +12,7 @@ from ..names import RETAGGED
 from ..query import Query, QueryItem
 from ..speedups import native
 from .clashes import refuse_clashes
-from .event import DomainEvent, quick_decoder, reader
+from .event import DomainEvent
 from .event_shape import event_shape
 from .member import Member
 from .projection import Projection
@@ -27,6 +27,9 @@ Route = tuple[
     Callable[[bytes], DomainEvent] | None,
     tuple[str, ...],
 ]
+
+Written = tuple[Event, DomainEvent | None]
+"""An event that was written, and what a reader makes of it, if that is known."""
 
 # States whose heads are no further apart than this are brought up to date by one read.
 NEAR = 1_000
@@ -63,17 +66,16 @@ class BoundaryOf:
     def condition(self) -> AppendCondition | None:
         """Nothing that matters is newer than the reads."""
         unique = {(member.name, member.head): member for member in self.members}.values()
-        guarded = [(member.guard_item, member.head) for member in unique]
-        return nothing_newer([(item, head) for item, head in guarded if item is not None])
+        return nothing_newer([(member.guard, member.head) for member in unique])
 
 
-def nothing_newer(guarded: Iterable[tuple[QueryItem, int]]) -> AppendCondition | None:
-    """No event of an item is newer than its head; None if there are no items. No two are the same.
+def nothing_newer(guarded: Iterable[tuple[Query | None, int]]) -> AppendCondition | None:
+    """No event of a query, which has one item, is newer than its head; None if there are no queries. No two are the same.
 
     Each item is a part of its own: a retag that takes an event out of one item and into another leaves what
     they find together as it is, but not what is folded from each.
     """
-    parts = tuple([AppendCondition(Query.of(item), head) for item, head in guarded])
+    parts = tuple([AppendCondition(query, head) for query, head in guarded if query is not None])
     return AppendCondition.of_parts(parts) if parts else None
 
 
@@ -87,8 +89,10 @@ def near(members: Sequence[Member]) -> tuple[list[Member], list[Member]]:
 def query_of(members: Sequence[Member]) -> Query:
     """What is to be read for the members; retags too, if they can matter for what was folded."""
     items = [member.item for member in members]
-    if any(member.depends_on_tags for member in members):
-        items.append(_RETAGS)
+    for member in members:
+        if member.depends_on_tags:
+            items.append(_RETAGS)
+            break
     return Query(items)
 
 
@@ -131,18 +135,22 @@ def _has_all(tags: str, lines: tuple[str, ...]) -> bool:
     return True
 
 
-def advanced(member: Member, events: Sequence[Event], head: int) -> Member:
+def advanced(member: Member, events: Sequence[Written], head: int) -> Member:
     """The member after an own append of these events up to `head`."""
     handlers, tags = member.shape.handlers, member.item.tags
-    mine = [event for event in events if event.type in handlers and all(tag in event.tags for tag in tags)]
+    mine = [
+        (event, read)
+        for event, read in events
+        if event.type in handlers and (not tags or set(tags).issubset(event.tags))
+    ]
     after = member.twin()
     after.head, after.is_own, after.unsaved = head, True, member.unsaved + len(mine)
     if mine:
         state = member.state
         after.state = state = state._fresh() if state._last_only else state._copy()
-        for event in mine[-1:] if state._last_only else mine:
+        for event, read in mine[-1:] if state._last_only else mine:
             handler, cls = handlers[event.type]
-            getattr(state, handler.name)(cls.from_event(event))
+            getattr(state, handler.name)(read if type(read) is cls else cls.from_event(event))
         after.check_key()
     return after
 
@@ -153,11 +161,13 @@ def _routes(members: Sequence[Member]) -> dict[str, list[Route]]:
     for member in members:
         state = member.changing_state()
         member.is_own = False  # what comes now is not what our own append brought
-        lines = tuple(f"\n{tag}\n" for tag in member.item.tags)
-        for name, (handler, cls) in member.shape.handlers.items():
-            method = getattr(state, handler.name)
-            route = (member, method, handler.takes_recorded, cls, reader(cls), quick_decoder(cls), lines)
-            routes.setdefault(name, []).append(route)
+        lines = tuple([f"\n{tag}\n" for tag in member.item.tags])
+        for name, method, takes_recorded, cls, read, decode in member.shape.ways:
+            route = (member, getattr(state, method), takes_recorded, cls, read, decode, lines)
+            if name in routes:
+                routes[name].append(route)
+            else:
+                routes[name] = [route]
     return routes
 
 

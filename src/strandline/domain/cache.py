@@ -11,10 +11,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from ..errors import InvalidInput
-from ..event import Event, SequencedEvent
+from ..event import SequencedEvent
 from ..query import Query
 from . import snapshot
-from .boundary import advanced, fold, near, query_of
+from .boundary import Written, advanced, fold, near, query_of
 from .member import Member, Name, Uncopyable, name_of
 from .projection import Projection
 from .steps import Events, ReadEvents, Steps
@@ -44,7 +44,7 @@ class DecisionCache:
                 self._kept.move_to_end(name)
         return Member(projection._fresh()) if kept is None else kept.twin()
 
-    def advance(self, members: Sequence[Member], events: Sequence[Event], head: int) -> Steps[None]:
+    def advance(self, members: Sequence[Member], events: Sequence[Written], head: int) -> Steps[None]:
         """Keep the states as they are after our own append: its condition proves that nothing else changed them."""
         for member in members if self._size else ():
             if not (member.is_kept and member.is_proven_by_appends):
@@ -53,7 +53,8 @@ class DecisionCache:
                 after = advanced(member, events, head)
             except Exception:  # noqa: BLE001, S112  (the append is done; who reads these events is told what is wrong)
                 continue
-            yield from snapshot.save(after)
+            if snapshot.is_due(after):
+                yield from snapshot.save(after)
             self._keep(after)
 
     def handed_out(self, members: Sequence[Member]) -> list[Projection]:
@@ -69,10 +70,11 @@ class DecisionCache:
         return len(self._kept)
 
     def _keep(self, member: Member) -> None:
+        """Keep a member that nobody else has."""
         with self._lock:
             kept = self._kept.get(member.name)
             if kept is None or kept.head < member.head:
-                self._kept[member.name] = member.twin()
+                self._kept[member.name] = member
                 self._kept.move_to_end(member.name)
             if len(self._kept) > self._size:
                 self._kept.popitem(last=False)
@@ -86,7 +88,7 @@ class DecisionCache:
             return member.state  # it is used once
         member.is_kept = True
         if not member.is_own:
-            self._keep(member)
+            self._keep(member.twin())
         return copied
 
 
@@ -131,7 +133,8 @@ def catch_up(
             member.start_again()
             fold([member], found.events)
             head = member.head = found.head if head is None else head
-        yield from snapshot.save(member)
+        if snapshot.is_due(member):
+            yield from snapshot.save(member)
 
 
 def _read(step: ReadEvents, seen: list[SequencedEvent] | None) -> Steps[Events]:

@@ -10,7 +10,7 @@ from ..errors import AppendConditionFailed, InvalidInput
 from ..event import Event
 from ..query import Query, QueryItem
 from ..tag_id import IdValue
-from .boundary import BoundaryOf, nothing_newer
+from .boundary import BoundaryOf, Written, nothing_newer
 from .cache import DecisionCache, catch_up, up_to_date
 from .command import Bound, Command, Executed
 from .event import DomainEvent
@@ -120,14 +120,15 @@ class _Execution:
         decided, value = self._bound.decide(states, now)
         if not decided:
             return Decided.nothing(value, max(member.head for member in boundary.members))
-        events = _events(decided, self._command)
+        written = _to_write(decided, self._command)
+        events = [event for event, _ in written]
         condition = condition_of(self._command, boundary)
         request = AppendRequest(events, condition, unless_exists=self._once)
         yield from check_tags([member.item for member in boundary.members], events)
 
         def advance(result: AppendResult) -> Steps[None]:
             if not self._command.commutative:
-                yield from self._cache.advance(boundary.members, events, result.last)
+                yield from self._cache.advance(boundary.members, written, result.last)
 
         return Decided(request, value, AppendResult(0, 0, 0), advance)
 
@@ -140,13 +141,15 @@ def condition_of(command: Command[Any, Any], boundary: BoundaryOf) -> AppendCond
         return None
     types = [cls.event_type for cls in command.guard]
     keys = {(member.item.tags, member.head) for member in boundary.members}
-    return nothing_newer([(QueryItem(types, tags), head) for tags, head in sorted(keys)])
+    return nothing_newer([(Query.of(QueryItem(types, tags)), head) for tags, head in sorted(keys)])
 
 
-def _events(decided: Sequence[Event | DomainEvent], command: Command[Any, Any]) -> list[Event]:
-    metadata, key = command.options.metadata or {}, command.key
-    events = [
-        event.to_event(metadata=metadata) if isinstance(event, DomainEvent) else event.with_metadata(metadata)
+def _to_write(decided: Sequence[Event | DomainEvent], command: Command[Any, Any]) -> list[Written]:
+    metadata, key = command.options.metadata or None, command.key
+    written: list[Written] = [
+        event._written(metadata=metadata)
+        if isinstance(event, DomainEvent)
+        else (event if metadata is None else event.with_metadata(metadata), None)
         for event in decided
     ]
-    return events if key is None else [event.with_key(key) for event in events]
+    return written if key is None else [(event.with_key(key), read) for event, read in written]

@@ -106,31 +106,44 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
         subject: str | None = None,
     ) -> Event:
         """The event to write, with more tags if given; `stream` is used instead of the stream of its class."""
+        return self._written(tags, id, metadata, stream, subject)[0]
+
+    def _written(
+        self,
+        tags: Iterable[str] = (),
+        id: UUID | str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        stream: str | None = None,
+        subject: str | None = None,
+    ) -> tuple[Event, Self]:
+        """The event to write, and what a reader will make of it."""
         cls = type(self)
         shape = event_shape(cls)
         if cls.event_version > 1:
             metadata = {**(metadata or {}), VERSION: str(cls.event_version)}
-        return Event(
+        data, read = self._encoded(shape)
+        own_tags = shape.tags(self)
+        event = Event(
             cls.event_type,
-            self._encoded(shape),
-            tags=[*shape.tags(self), *check_tags(tags, InvalidEvent)],
+            data,
+            tags=[*own_tags, *check_tags(tags, InvalidEvent)] if tags != () else own_tags,
             id=id,
             metadata=metadata,
             stream=shape.stream(self) if stream is None else stream,
             subject=subject,
         )
+        return event, read
 
-    def _encoded(self, shape: EventShape) -> bytes:
+    def _encoded(self, shape: EventShape) -> tuple[bytes, Self]:
         data = codec.encode(self)
         try:
             # What cannot be read again would spoil every later decision that depends on it.
-            shape.decoder.decode(data)
+            return data, shape.decoder.decode(data)
         except msgspec.MsgspecError as error:
             raise InvalidEvent(
                 f"a value of {self!r:.120} is not of its field's type: {error}",
                 hint=f"look at the fields of {type(self).__name__}; a type checker finds such a line",
             ) from error
-        return data
 
     @classmethod
     def from_event(cls, event: Event | SequencedEvent) -> Self:

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import InvalidInput
 from ..event import SequencedEvent
 from ..names import RETAGGED
-from ..query import QueryItem
+from ..query import Query, QueryItem
 from ..retag import changes_of
 from .projection import Projection
 from .shape import shape_of
@@ -24,14 +24,14 @@ class Uncopyable(Exception):
 class Member:
     """A projection in a boundary: its state, and the head of the read that it is the state of."""
 
-    __slots__ = ("head", "is_kept", "is_own", "item", "key", "name", "shape", "state", "unsaved")
+    __slots__ = ("head", "is_kept", "is_own", "key", "name", "query", "shape", "state", "unsaved")
 
     def __init__(self, state: Projection, head: int = 0, *, is_own: bool = False) -> None:
         self.state = state
         self.key = state._key()
         self.name = name_of(state)
         self.shape = shape_of(type(state))
-        self.item = self.shape.item(self.key)
+        self.query = Query.of(self.shape.item(self.key))  # the events of the state
         self.head = head
         self.is_own = is_own  # nobody is known to have written to it since our own append
         self.is_kept = False  # somebody else has the state too: it must not change
@@ -41,7 +41,7 @@ class Member:
         """The same, for somebody who goes on from it."""
         twin = object.__new__(Member)
         twin.state, twin.key, twin.name = self.state, self.key, self.name
-        twin.shape, twin.item = self.shape, self.item
+        twin.shape, twin.query = self.shape, self.query
         twin.head, twin.is_own, twin.is_kept, twin.unsaved = self.head, self.is_own, True, self.unsaved
         return twin
 
@@ -54,9 +54,17 @@ class Member:
         return self.shape.is_guarded_whole and not self.shape.sees_recorded
 
     @property
-    def guard_item(self) -> QueryItem | None:
+    def item(self) -> QueryItem:
+        """The events of the state."""
+        return self.query.items[0]
+
+    @property
+    def guard(self) -> Query | None:
         """The events that spoil a decision made with it."""
-        return self.item if self.shape.is_guarded_whole else self.shape.guard_item(self.key)
+        if self.shape.is_guarded_whole:
+            return self.query
+        item = self.shape.guard_item(self.key)
+        return None if item is None else Query.of(item)
 
     @property
     def depends_on_tags(self) -> bool:
@@ -116,4 +124,4 @@ def check_key(state: Projection, key: tuple[Any, ...]) -> None:
 
 def name_of(projection: Projection) -> Name:
     """What tells a projection from all others: its class and its key."""
-    return type(projection), *map(str.__str__, projection._key())
+    return type(projection), *[str.__str__(value) for value in projection._key()]

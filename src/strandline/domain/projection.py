@@ -14,11 +14,9 @@ from ..tag_id import IdValue, TagId
 from .annotations import name_of, names_here
 from .event import DomainEvent
 from .handlers import check_events
-from .shape import ATOMS, Shape, declare, shape_of
+from .shape import Shape, declare, shape_of
 
 H = TypeVar("H", bound=Callable[..., None])
-
-_PLAIN = frozenset((str, int, bool, float, type(None)))  # most fields, told at once
 
 
 @overload
@@ -91,8 +89,8 @@ class Projection:
 
     def _key(self) -> tuple[TagId, ...]:
         """The values of its key fields."""
-        own = self.__dict__
-        return tuple([own[name] for name, _ in shape_of(type(self)).key])
+        own, names = self.__dict__, shape_of(type(self)).key_names
+        return (own[names[0]],) if len(names) == 1 else tuple([own[name] for name in names])
 
     def query(self) -> Query:
         """The events that it is folded from."""
@@ -107,22 +105,26 @@ class Projection:
     def _fresh(self) -> Self:
         """The same key, with nothing folded yet."""
         twin, shape = object.__new__(type(self)), shape_of(type(self))
-        for name, _ in shape.key:
-            twin.__dict__[name] = self.__dict__[name]
+        fields = twin.__dict__
+        for name in shape.key_names:
+            fields[name] = self.__dict__[name]
         twin._begin(shape)
         return twin
 
     def _begin(self, shape: Shape) -> None:
+        fields = self.__dict__
         for name, default, is_immutable in shape.state:
-            self.__dict__[name] = default if is_immutable else copy.deepcopy(default)
+            fields[name] = default if is_immutable else copy.deepcopy(default)
 
     def _copy(self) -> Self:
         """A state of its own: changing one does not change the other."""
-        twin = object.__new__(type(self))
+        twin, shape = object.__new__(type(self)), shape_of(type(self))
+        fields = twin.__dict__
+        fields.update(self.__dict__)
         copied: dict[int, Any] = {}  # for all fields: what two of them share, they share in the copy too
-        for name, value in vars(self).items():
-            is_atom = value.__class__ in _PLAIN or isinstance(value, ATOMS)
-            twin.__dict__[name] = value if is_atom else copy.deepcopy(value, copied)
+        for name, value in self.__dict__.items():
+            if value.__class__ not in shape.atoms and not shape.is_atom(value):
+                fields[name] = copy.deepcopy(value, copied)
         return twin
 
     def __eq__(self, other: object) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
@@ -16,6 +17,7 @@ from uuid import UUID
 import msgspec
 
 from ..errors import InvalidInput
+from ..event import SequencedEvent
 from ..query import QueryItem
 from ..tag_id import TagId
 from .annotations import (
@@ -31,7 +33,7 @@ from .annotations import (
     text_of,
 )
 from .clashes import refuse_clashes
-from .event import DomainEvent
+from .event import DomainEvent, quick_decoder, reader
 from .event_shape import event_shape
 from .handlers import Handler, handlers_of
 
@@ -39,7 +41,18 @@ if TYPE_CHECKING:
     from .projection import Projection
 
 ATOMS = (str, bytes, int, float, bool, type(None), datetime, UUID, Decimal, Enum)
+_PLAIN = (str, int, bool, float, type(None))
 _MISSING = object()
+
+Way = tuple[
+    str,
+    str,
+    bool,
+    type[DomainEvent],
+    Callable[[SequencedEvent], DomainEvent],
+    Callable[[bytes], DomainEvent] | None,
+]
+"""The type of an event, the name of the method that takes it, whether it takes the recorded event too, and its readers."""
 
 
 class Shape:
@@ -62,6 +75,17 @@ class Shape:
         self._guarded = tuple(name for name in self._types if self.handlers[name][0].conflicts)
         self.is_guarded_whole = self._guarded == self._types
         self.sees_recorded = any(handler.takes_recorded for handler, _ in self.handlers.values())
+        self.key_names = tuple([name for name, _ in self.key])
+        self.atoms = {*_PLAIN, *(kind for _, kind in self.key)}
+        """Classes whose values are never copied; those that states are seen to have are added."""
+
+    @functools.cached_property
+    def ways(self) -> list[Way]:
+        """What to do with events of each type."""
+        return [
+            (name, handler.name, handler.takes_recorded, cls, reader(cls), quick_decoder(cls))
+            for name, (handler, cls) in self.handlers.items()
+        ]
 
     @property
     def events(self) -> list[type[DomainEvent]]:
@@ -73,6 +97,13 @@ class Shape:
         """The kinds of id in its key, and in the events that it handles."""
         kinds = {kind for _, kind in self.key}
         return kinds.union(*(event_shape(event).tag_kinds for event in self.events))
+
+    def is_atom(self, value: object) -> bool:
+        """Whether a value of a state needs no copy."""
+        if isinstance(value, ATOMS):
+            self.atoms.add(type(value))
+            return True
+        return False
 
     def item(self, key: Sequence[TagId]) -> QueryItem:
         """The events of a key."""

@@ -37,11 +37,15 @@ def begin(member: Member) -> Steps[None]:
             member.start_with(_state(member.state, found.state), found.position)
 
 
+def is_due(member: Member) -> bool:
+    """Whether it is time to keep the state of a member."""
+    every = member.state._snapshot_every
+    return every is not None and member.unsaved >= every
+
+
 def save(member: Member) -> Steps[None]:
-    """Keep the state of a member, if it is time to."""
+    """Keep the state of a member."""
     cls: Any = type(member.state)
-    if cls._snapshot_every is None or member.unsaved < cls._snapshot_every:
-        return
     member.unsaved = 0
     try:
         state = _encoded(member.state)

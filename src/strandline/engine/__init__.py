@@ -98,6 +98,10 @@ class Engine(Protocol):
         """
         ...
 
+    def read_at_once(self, query: Query, span: Span, size: int) -> Page | None:
+        """The page, if it can be had without waiting for anybody; or None, then ask for it where waiting is allowed."""
+        ...
+
     def exists(self, query: Query, after: int) -> bool:
         """Whether a matching event has a position greater than `after`."""
         ...

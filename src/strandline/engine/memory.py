@@ -161,6 +161,9 @@ class MemoryEngine:
         page = matching[:size]
         return Page(page, head, Span(span.after, head, span.backwards).rest(page[-1].position))
 
+    def read_at_once(self, query: Query, span: Span, size: int) -> Page | None:
+        return self.read_page(query, span, size)
+
     def exists(self, query: Query, after: int) -> bool:
         with self._lock:
             events = self._log[after:]

@@ -137,8 +137,19 @@ class SqliteEngine:
         return self._ask(lambda search: int((search.connection.rows(_HEAD) or [[0]])[0][0]))
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
-        is_long = size > SHORT_READ or query.has_where
+        is_long = _is_long(query, size)
         return self._look(lambda search: search.read_page(query, span, size), is_long=is_long)
+
+    def read_at_once(self, query: Query, span: Span, size: int) -> Page | None:
+        # A short read keeps the interpreter lock: another thread could not do it meanwhile. But commits take a while.
+        if _is_long(query, size) or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            with translated(self._path):
+                self._check_open()
+                return self._search.in_snapshot(lambda search: search.read_page(query, span, size))
+        finally:
+            self._lock.release()
 
     def exists(self, query: Query, after: int) -> bool:
         return self._look(lambda search: search.first(query, after)) is not None
@@ -302,6 +313,10 @@ class SqliteEngine:
             reader.close()
         else:
             self._readers.append(reader)
+
+
+def _is_long(query: Query, size: int) -> bool:
+    return size > SHORT_READ or query.has_where
 
 
 def _size(path: str) -> int:

@@ -1,0 +1,80 @@
+"""Reads of tasks: at once if that takes no waiting, in another thread if it does."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from strandline import AsyncEventStore, Event, Query, QueryItem, connect, connect_async
+from strandline.engine import Span
+from strandline.engine.sqlite import SHORT_READ, SqliteEngine
+
+HOT = Query.tag("course:1")
+
+
+def _events(count: int) -> list[Event]:
+    return [Event("Opened", {"n": n}, tags=[f"course:{n % 3}"]) for n in range(count)]
+
+
+def test_it_is_the_same_page(tmp_path: Path) -> None:
+    with connect(tmp_path / "log.db") as store:
+        store.append(_events(30))
+        for span in (Span(), Span(4), Span(4, 20), Span(0, None, backwards=True)):
+            assert store.engine.read_at_once(HOT, span, 5) == store.engine.read_page(HOT, span, 5)
+
+
+def test_what_takes_long_is_not_read_at_once(tmp_path: Path) -> None:
+    with connect(tmp_path / "log.db") as store:
+        slow = Query.of(QueryItem(["Opened"], where={"n": 1}))
+        assert store.engine.read_at_once(slow, Span(), 5) is None
+        assert store.engine.read_at_once(HOT, Span(), SHORT_READ + 1) is None
+
+
+def test_who_writes_is_waited_for_elsewhere(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with connect_async(tmp_path / "log.db") as store:
+            await store.append(_events(30))
+            engine = store.store.engine
+            assert isinstance(engine, SqliteEngine)
+            with engine._lock:  # as during a commit
+                assert engine.read_at_once(HOT, Span(), 5) is None
+                reading = asyncio.create_task(_positions(store))
+                await asyncio.sleep(0.05)
+                assert not reading.done()  # and yet this task goes on
+            assert await reading == [2, 5, 8, 11, 14, 17, 20, 23, 26, 29]
+
+    asyncio.run(run())
+
+
+def test_who_reads_again_and_again_lets_others_run(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with connect_async(tmp_path / "log.db") as store:
+            await store.append(_events(3))
+            turns = 0
+
+            async def other() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            running = asyncio.create_task(other())
+            for _ in range(50):
+                await store.read(HOT)
+            running.cancel()
+            assert turns >= 50
+
+    asyncio.run(run())
+
+
+def test_many_pages_are_one_state(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with connect_async(tmp_path / "log.db") as store:
+            await store.append(_events(3 * (SHORT_READ + 100)))
+            assert len(await store.read(HOT).all()) == SHORT_READ + 100
+
+    asyncio.run(run())
+
+
+async def _positions(store: AsyncEventStore) -> list[int]:
+    return [event.position async for event in store.read(HOT)]
