@@ -29,6 +29,7 @@ LOOK_UPS = {
     "recent_events": (0, 10),
     "name_by_id": (1,),
     "name_by_text": ("a",),
+    "names_by_text": (apsw.carray((b"a", b"b")),),
     "position_by_ids": (apsw.carray((b"x", b"y")),),
     "postings_present": ("[[1, 2, 3]]",),
     "recorded_at": (5,),

@@ -48,9 +48,8 @@ def test_a_rebuild_under_constant_writes_ends_equal_to_the_fold(place: Place, st
     is_over = threading.Event()
 
     def write() -> None:
-        number = 0
         while not is_over.wait(0.001):
-            number += 1
+            written.append(number := len(written) + 1)
             store.append([join(f"w{number}", f"c{number % 9}"), define(f"c{number % 9}", number)])
             if number % 20 == 0:
                 store.retag(number, replace={"course": [f"c{number % 5}"]})
@@ -60,14 +59,19 @@ def test_a_rebuild_under_constant_writes_ends_equal_to_the_fold(place: Place, st
             served.append(len(model.find()))
 
     served: list[int] = []
+    written: list[int] = []
     threads = [threading.Thread(target=write), threading.Thread(target=read)]
     with running(model, store) as outcome:
         model.wait_for(300)
         for thread in threads:
             thread.start()
         try:
-            for _ in range(3):
+            rebuilds = 0
+            while (
+                rebuilds < 3 or len(written) < 25
+            ):  # a retag and every key among them, however slow the machine is
                 assert model.rebuild(store, batch=50)
+                rebuilds += 1
             assert served, "nobody could read meanwhile"
         finally:
             is_over.set()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 
 from .connection import Connection
 from .statements import sql
 
 EVERY_EVENT = 0
-MAX_KEPT = 100_000
+MAX_KEPT = 200_000
 
 _BY_TEXT = sql("name_by_text")
 _BY_ID = sql("name_by_id")
+_BY_TEXTS = sql("names_by_text")
 _INSERT = sql("name_insert")
 
 Find = Callable[[str], int | None]
@@ -32,6 +34,13 @@ class Names:
                 self.keep(text, known)
         return known
 
+    def learn(self, connection: Connection, texts: Iterable[str]) -> None:
+        """Find the numbers of many names together; a statement for each costs more than to find it."""
+        unknown = [text.encode() for text in texts if text not in self._ids]
+        if unknown:
+            for text, number in connection.rows(_BY_TEXTS, (unknown,)):
+                self.keep(text, number)
+
     def text(self, connection: Connection, number: int) -> str:
         """The name of a number."""
         known = self._texts.get(number)
@@ -43,8 +52,9 @@ class Names:
     def keep(self, text: str, number: int) -> None:
         """Remember a name that is committed."""
         if len(self._ids) >= MAX_KEPT:
-            self._ids.clear()
-            self._texts.clear()
+            for old, its_number in list(islice(self._ids.items(), MAX_KEPT // 2)):
+                self._ids.pop(old, None)
+                self._texts.pop(its_number, None)
         self._ids[text] = number
         self._texts[number] = text
 
@@ -67,6 +77,10 @@ class Interning:
         """The number of a name, if it has one."""
         new = self._new.get(text)
         return self._names.find(self._connection, text) if new is None else new
+
+    def learn(self, texts: Iterable[str]) -> None:
+        """See `Names.learn`; call it before new names are made."""
+        self._names.learn(self._connection, texts)
 
     def intern(self, text: str) -> int:
         """The number of a name, a new one if need be."""

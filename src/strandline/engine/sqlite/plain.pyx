@@ -5,7 +5,7 @@
 memory, leaves no doubt; `insert` is `Writer._insert`.
 """
 
-from ...append import AppendResult
+from ...append import AppendRequest, AppendResult
 from ...event import encode_metadata
 from ...names import index_tags
 from .recent import TYPE_BITS as PYTHON_TYPE_BITS
@@ -44,6 +44,27 @@ cdef class Plain:
         self.shapes = shapes
         self.rows = rows
         self.records_conditions = records_conditions
+
+    def unknown(self, batch):
+        """Names in the works of a batch that were not met before."""
+        cdef set found = set()
+        for work in batch:
+            if type(work) is not AppendRequest:
+                continue
+            for event in <tuple>work.events:
+                self.collect(found, event.tags)
+            condition = work.condition
+            if condition is not None:
+                for part in <tuple>condition.parts:
+                    for item in <tuple>part.fail_if_events_match.items:
+                        self.collect(found, item.tags)
+        return found
+
+    cdef int collect(self, set found, tuple tags) except -1:
+        for tag in tags:
+            if PyDict_GetItem(self.known, tag) == NULL:
+                found.add(tag)
+        return 0
 
     def is_free(self, request, set taken, long long retagged_at):
         """Whether the append is to be written for certain; if not, `Judge` knows."""
@@ -90,9 +111,10 @@ cdef class Plain:
             return is_older(segments, EVERY_EVENT, numbers, after)
         for tag in tags:  # an event of the item carries all of them
             found = PyDict_GetItem(self.known, tag)
-            if found == NULL:
-                return False
-            number = <object>found
+            known = self.interning.find(tag) if found == NULL else <object>found
+            if known is None:
+                return True  # no event has ever carried it
+            number = known
             if is_older(segments, number, numbers, after):
                 return True
         return False

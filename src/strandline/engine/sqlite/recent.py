@@ -20,7 +20,9 @@ from .connection import Connection
 from .names import EVERY_EVENT, Names
 from .statements import sql
 
-SEGMENT_EVENTS = 5_000
+# In a larger index the entries of a segment are on more pages: there more of them are written together.
+SEGMENT_EVENTS, LARGEST_SEGMENT = 5_000, 20_000
+SEGMENTS_IN_LOG = 100
 
 _RECENT_EVENTS = sql("recent_events")
 
@@ -42,6 +44,11 @@ class Segment:
         self.head = after
         self._positions: dict[int, list[int]] = {}
         self._types: set[int] = set()
+
+    @property
+    def full_at(self) -> int:
+        """The head at which it takes no more."""
+        return self.after + max(SEGMENT_EVENTS, min(self.after // SEGMENTS_IN_LOG, LARGEST_SEGMENT))
 
     def add(self, position: int, type_: int, tags: Iterable[int]) -> None:
         """Add the next event."""
@@ -153,9 +160,19 @@ class Recent:
 
         while segments[-1].head < head:
             last = segments[-1]
-            upto = min(head, last.after + SEGMENT_EVENTS)
-            for position, type_, tags, stream, subject in connection.rows(_RECENT_EVENTS, (last.head, upto)):
-                names = index_tags(split_tags(tags), stream, subject, None)  # the key is one of the tags
+            upto = min(head, last.full_at)
+            named = [
+                (
+                    position,
+                    type_,
+                    index_tags(split_tags(tags), stream, subject, None),
+                )  # the key is one of the tags
+                for position, type_, tags, stream, subject in connection.rows(
+                    _RECENT_EVENTS, (last.head, upto)
+                )
+            ]
+            self._names.learn(connection, {name for _, type_, names in named for name in (type_, *names)})
+            for position, type_, names in named:
                 last.add(position, number(type_), [*map(number, names)])
             segments = _sealed(segments)
         return segments
@@ -163,7 +180,7 @@ class Recent:
 
 def _sealed(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
     last = segments[-1]
-    return (*segments, Segment(last.head)) if last.head - last.after >= SEGMENT_EVENTS else segments
+    return (*segments, Segment(last.head)) if last.head >= last.full_at else segments
 
 
 def _has(positions: list[int], position: int) -> bool:
