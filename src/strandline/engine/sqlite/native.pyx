@@ -22,6 +22,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.unicode cimport PyUnicode_Check, PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport qsort
+from libc.string cimport memcmp
 
 cdef extern from *:
     """
@@ -52,7 +53,6 @@ cdef extern from *:
     #define column_bytes ((int (*)(sqlite3_stmt *, int)) table[20])
     #define column_count ((int (*)(sqlite3_stmt *)) table[22])
     #define column_int64 ((int64_t (*)(sqlite3_stmt *, int)) table[29])
-    #define column_text ((const char *(*)(sqlite3_stmt *, int)) table[36])
     #define column_type ((int (*)(sqlite3_stmt *, int)) table[38])
     #define errmsg ((const char *(*)(sqlite3 *)) table[53])
     #define extended_errcode ((int (*)(sqlite3 *)) table[166])
@@ -74,7 +74,6 @@ cdef extern from *:
     int column_bytes(sqlite3_stmt *, int) nogil
     int column_count(sqlite3_stmt *) nogil
     int64_t column_int64(sqlite3_stmt *, int) nogil
-    const char *column_text(sqlite3_stmt *, int) nogil
     int column_type(sqlite3_stmt *, int) nogil
     const char *errmsg(sqlite3 *) nogil
     int extended_errcode(sqlite3 *) nogil
@@ -101,7 +100,7 @@ cdef enum:  # ours
 cdef enum:
     FEW_ROWS = 16
     LET_OTHERS_IN_EVERY = 64  # rows
-    KEPT_TYPES = 64
+    KEPT_TYPES = 16
     TYPE_BITS = 31
     MOST_FOUND = 10_000
 
@@ -150,9 +149,10 @@ cdef int bind(sqlite3_stmt *statement, int place, Value *value) noexcept nogil:
 
 
 cdef object text_of(sqlite3_stmt *statement, int column):
-    cdef const char *text = column_text(statement, column)
-    if text == NULL:
+    if column_type(statement, column) == NULL_VALUE:
         return None
+    # Text is asked for as bytes: SQLite would copy it to put a zero behind it.
+    cdef const char *text = column_blob(statement, column)
     return PyUnicode_DecodeUTF8(text, column_bytes(statement, column), NULL)
 
 
@@ -189,7 +189,7 @@ cdef class Cursor:
     cdef object connection
     cdef sqlite3 *database
     cdef dict statements
-    cdef dict kept_types
+    cdef list kept_types
     cdef bint is_patient
 
     def __cinit__(self, connection, is_patient):
@@ -202,7 +202,7 @@ cdef class Cursor:
         self.connection = connection
         self.database = <sqlite3 *><uintptr_t>connection.sqlite3_pointer()
         self.statements = {}
-        self.kept_types = {}
+        self.kept_types = []
         self.is_patient = is_patient
 
     def close(self):
@@ -293,7 +293,7 @@ cdef class Cursor:
     cdef object event(self, sqlite3_stmt *statement):
         return Sequenced(
             PyLong_FromLongLong(column_int64(statement, 0)),
-            self.type(text_of(statement, 1)),
+            self.type(column_blob(statement, 1), column_bytes(statement, 1)),
             blob_of(statement, 2),
             text_of(statement, 3),
             text_of(statement, 4),
@@ -303,14 +303,18 @@ cdef class Cursor:
             PyLong_FromLongLong(column_int64(statement, 8)),
         )
 
-    cdef object type(self, object name):
+    cdef object type(self, const char *text, Py_ssize_t length):
         """One object for all events of a type, which are many."""
-        kept = self.kept_types.get(name)
-        if kept is None:
-            if len(self.kept_types) == KEPT_TYPES:
-                self.kept_types.clear()
-            kept = self.kept_types[name] = name
-        return kept
+        cdef Py_ssize_t known
+        for kept in self.kept_types:
+            start = PyUnicode_AsUTF8AndSize(kept, &known)
+            if known == length and memcmp(start, text, length) == 0:
+                return kept
+        name = PyUnicode_DecodeUTF8(text, length, NULL)
+        if len(self.kept_types) == KEPT_TYPES:
+            self.kept_types.pop()
+        self.kept_types.insert(0, name)
+        return name
 
     def find(
         self,
