@@ -35,7 +35,7 @@ from strandline import (
 )
 from strandline.domain import boundary, codec
 from strandline.domain.member import Member
-from strandline.engine.sqlite import cursor
+from strandline.engine.sqlite import cursor, recent
 
 
 class CourseId(TagId): ...
@@ -205,6 +205,32 @@ def test_ids_are_decoded_alike(value: Any) -> None:
         native = outcome(lambda kind=kind: speedups.native.decode_tag_id(kind, value))
         python = outcome(lambda kind=kind: codec._decode_other(kind, value))
         assert (type(native), native) == (type(python), python)
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["Opened", "Closed"]),
+        st.lists(st.sampled_from(["a:1", "b:1", "ü:2"]), unique=True).map("\n".join),
+        st.none() | st.just("s1"),
+        st.none() | st.just("e1"),
+    ),
+    max_size=8,
+)
+
+
+@given(ROWS, st.booleans())
+def test_recent_events_are_indexed_alike(rows: list[Any], are_known: bool) -> None:
+    plain = speedups.speedup("strandline.engine.sqlite.plain")
+    assert plain is not None
+    listed = [(position, *row) for position, row in enumerate(rows, 6)]
+    names = plain.names_in(listed)
+    assert names == recent.names_in(listed)
+    numbers = {name: number for number, name in enumerate(sorted(names), 1)}
+    made = [recent.Segment(5), recent.Segment(5)]
+    for segment, add_rows in zip(made, (plain.add_rows, recent.add_rows), strict=True):
+        add_rows(segment, listed, numbers if are_known else {}, numbers.__getitem__)
+    assert list(made[0].entries(0)) == list(made[1].entries(0))
+    assert (made[0].head, made[0]._types) == (made[1].head, made[1]._types)
 
 
 @pytest.fixture(params=["native", "python"])

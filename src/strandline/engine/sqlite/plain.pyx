@@ -6,7 +6,7 @@ memory, leaves no doubt; `insert` is `Writer._insert`.
 """
 
 from ...append import AppendRequest, AppendResult
-from ...event import encode_metadata
+from ...event import encode_metadata, split_tags
 from ...names import index_tags
 from .recent import TYPE_BITS as PYTHON_TYPE_BITS
 
@@ -201,6 +201,43 @@ cdef class Plain:
         described = tuple(shape)
         cdef PyObject *found = PyDict_GetItem(self.shapes, described)
         return writer._shape(described) if found == NULL else <object>found, joined(numbers)
+
+
+def names_in(list rows):
+    """See `recent.py`."""
+    cdef set found = set()
+    for position, name, tags, stream, subject in rows:
+        found.add(name)
+        if stream is None and subject is None:
+            if tags:
+                found.update((<str>tags).split(NEWLINE))
+        else:
+            found.update(index_tags(split_tags(tags), stream, subject, None))
+    return found
+
+
+def add_rows(segment, list rows, dict known, find):
+    """See `recent.py`."""
+    cdef dict positions = segment._positions
+    cdef set types = segment._types
+    cdef long long position, type_
+    for where, name, tags, stream, subject in rows:
+        number = numbered(name, known, find)
+        position, type_ = where, number
+        types.add(number)
+        add(positions, EVERY_EVENT, type_, position)
+        if stream is None and subject is None:
+            listed = (<str>tags).split(NEWLINE) if tags else ()
+        else:
+            listed = index_tags(split_tags(tags), stream, subject, None)
+        for tag in listed:
+            add(positions, numbered(tag, known, find), type_, position)
+        segment.head = where
+
+
+cdef object numbered(name, dict known, find):
+    cdef PyObject *found = PyDict_GetItem(known, name)
+    return find(name) if found == NULL else <object>found
 
 
 cdef bint is_older(tuple segments, long long tag, list types, long long after) except -1:

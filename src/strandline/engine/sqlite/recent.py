@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...errors import CorruptLog
 from ...event import split_tags
 from ...names import index_tags
+from ...speedups import speedup
 from .connection import Connection
 from .names import EVERY_EVENT, Names
 from .statements import sql
@@ -124,6 +125,8 @@ class Recent:
         self._names = names
         self._lock = threading.Lock()
         self._segments: tuple[Segment, ...] = ()
+        plain = speedup("strandline.engine.sqlite.plain")
+        self._names_in, self._add_rows = (plain.names_in, plain.add_rows) if plain else (names_in, add_rows)
 
     def covering(self, connection: Connection, indexed_to: int, head: int) -> tuple[Segment, ...]:
         """Segments with all entries in `(indexed_to, head]`; the connection's snapshot has these marks."""
@@ -150,32 +153,40 @@ class Recent:
             self._segments = known
 
     def _load(self, segments: tuple[Segment, ...], connection: Connection, head: int) -> tuple[Segment, ...]:
-        known = self._names.ids
-
-        def number(text: str) -> int:
-            found = known.get(text) or self._names.find(connection, text)
-            if found is None:
-                raise CorruptLog(f"the log has no number for {text!r}")
-            return found
-
         while segments[-1].head < head:
             last = segments[-1]
-            upto = min(head, last.full_at)
-            named = [
-                (
-                    position,
-                    type_,
-                    index_tags(split_tags(tags), stream, subject, None),
-                )  # the key is one of the tags
-                for position, type_, tags, stream, subject in connection.rows(
-                    _RECENT_EVENTS, (last.head, upto)
-                )
-            ]
-            self._names.learn(connection, {name for _, type_, names in named for name in (type_, *names)})
-            for position, type_, names in named:
-                last.add(position, number(type_), [*map(number, names)])
+            rows = connection.rows(_RECENT_EVENTS, (last.head, min(head, last.full_at)))
+            self._names.learn(connection, self._names_in(rows))
+            self._add_rows(last, rows, self._names.ids, lambda name: self._number(connection, name))
             segments = _sealed(segments)
         return segments
+
+    def _number(self, connection: Connection, text: str) -> int:
+        found = self._names.find(connection, text)
+        if found is None:
+            raise CorruptLog(f"the log has no number for {text!r}")
+        return found
+
+
+Row = tuple[int, str, str, str | None, str | None]
+"""What the index would say of an event: its position, type, tags (the key is one of them), stream and subject."""
+
+
+def names_in(rows: list[Row]) -> set[str]:
+    """The names that events are found by."""
+    found = {name for _, _, tags, stream, subject in rows for name in _tags(tags, stream, subject)}
+    return found.union(row[1] for row in rows)
+
+
+def add_rows(segment: Segment, rows: list[Row], known: Mapping[str, int], find: Callable[[str], int]) -> None:
+    """Add events to a segment; numbers that are not known are looked for."""
+    for position, type_, tags, stream, subject in rows:
+        numbers = [known.get(name) or find(name) for name in _tags(tags, stream, subject)]
+        segment.add(position, known.get(type_) or find(type_), numbers)
+
+
+def _tags(tags: str, stream: str | None, subject: str | None) -> tuple[str, ...]:
+    return index_tags(split_tags(tags), stream, subject, None)
 
 
 def _sealed(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
