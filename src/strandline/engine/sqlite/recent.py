@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ...errors import CorruptLog
 from ...event import split_tags
@@ -125,8 +126,9 @@ class Recent:
         self._names = names
         self._lock = threading.Lock()
         self._segments: tuple[Segment, ...] = ()
-        plain = speedup("strandline.engine.sqlite.plain")
-        self._names_in, self._add_rows = (plain.names_in, plain.add_rows) if plain else (names_in, add_rows)
+        plain: Any = speedup("strandline.engine.sqlite.plain")
+        self._names_in = names_in if plain is None else plain.names_in
+        self._add_rows = add_rows if plain is None else plain.add_rows
 
     def covering(self, connection: Connection, indexed_to: int, head: int) -> tuple[Segment, ...]:
         """Segments with all entries in `(indexed_to, head]`; the connection's snapshot has these marks."""
