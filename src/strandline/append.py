@@ -20,6 +20,8 @@ MAX_POSITION = 2**63 - 1  # what databases can compare with; no log gets there
 
 def check_position(value: object, name: str) -> int:
     """Return `value` if it can be a position or 0."""
+    if type(value) is int and 0 <= value <= MAX_POSITION:  # as most are
+        return value
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise InvalidInput(
             f"{name} is a position: a whole number from 0, not {value!r:.40}",
@@ -234,7 +236,11 @@ def _condition(value: object) -> AppendCondition:
 def _events(events: AnyEvent | Iterable[AnyEvent], stream: str | None) -> tuple[Event, ...]:
     if isinstance(events, Event):
         listed: tuple[Event, ...] = (events,)
-    elif isinstance(events, Iterable) and not isinstance(events, (str, bytes, dict)):
+    elif (
+        events.__class__ is list
+        or isinstance(events, Iterable)
+        and not isinstance(events, (str, bytes, dict))
+    ):
         listed = tuple(map(_event, events))
     else:
         listed = (_event(events),)

@@ -35,6 +35,8 @@ class TagId(str):
             )
 
     def __new__(cls, value: IdValue) -> Self:
+        if value.__class__ is str and value and cls is not TagId:  # as most are
+            return str.__new__(cls, value)
         if cls is TagId:
             raise InvalidInput("a TagId needs a kind", hint="write class CourseId(TagId): ... and use that")
         if isinstance(value, TagId) and not is_same_class(type(value), cls):

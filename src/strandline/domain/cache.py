@@ -42,7 +42,7 @@ class DecisionCache:
             kept = self._kept.get(name)
             if kept is not None:
                 self._kept.move_to_end(name)
-        return Member(projection._fresh()) if kept is None else kept.twin()
+        return Member(projection._fresh(), name=name) if kept is None else kept.twin()
 
     def advance(self, members: Sequence[Member], events: Sequence[Written], head: int) -> Steps[None]:
         """Keep the states as they are after our own append: its condition proves that nothing else changed them."""

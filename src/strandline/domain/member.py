@@ -26,10 +26,12 @@ class Member:
 
     __slots__ = ("head", "is_kept", "is_own", "key", "name", "query", "shape", "state", "unsaved")
 
-    def __init__(self, state: Projection, head: int = 0, *, is_own: bool = False) -> None:
+    def __init__(
+        self, state: Projection, head: int = 0, *, is_own: bool = False, name: Name | None = None
+    ) -> None:
         self.state = state
         self.key = state._key()
-        self.name = name_of(state)
+        self.name = name_of(state) if name is None else name
         self.shape = shape_of(type(state))
         self.query = Query.of(self.shape.item(self.key))  # the events of the state
         self.head = head
