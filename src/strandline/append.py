@@ -236,11 +236,7 @@ def _condition(value: object) -> AppendCondition:
 def _events(events: AnyEvent | Iterable[AnyEvent], stream: str | None) -> tuple[Event, ...]:
     if isinstance(events, Event):
         listed: tuple[Event, ...] = (events,)
-    elif (
-        events.__class__ is list
-        or isinstance(events, Iterable)
-        and not isinstance(events, (str, bytes, dict))
-    ):
+    elif isinstance(events, (list, Iterable)) and not isinstance(events, (str, bytes, dict)):
         listed = tuple(map(_event, events))
     else:
         listed = (_event(events),)
