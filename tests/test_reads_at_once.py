@@ -1,12 +1,12 @@
-"""Reads of tasks: at once if that takes no waiting, in another thread if it does."""
+"""Reads of tasks in the embedded store: at once if that takes no waiting, in another thread if it does."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
-from strandline import AsyncEventStore, Event, Query, QueryItem, connect, connect_async
-from strandline.engine import Span
+from strandline import AsyncEventStore, Event, EventStore, Query, QueryItem, connect, connect_async
+from strandline.engine import Page, Span
 from strandline.engine.sqlite import SHORT_READ, SqliteEngine
 
 HOT = Query.tag("course:1")
@@ -16,18 +16,22 @@ def _events(count: int) -> list[Event]:
     return [Event("Opened", {"n": n}, tags=[f"course:{n % 3}"]) for n in range(count)]
 
 
+def awaited(store: EventStore, query: Query, span: Span, size: int) -> Page | None:
+    return asyncio.run(store.engine.read_page_awaited(query, span, size))
+
+
 def test_it_is_the_same_page(tmp_path: Path) -> None:
     with connect(tmp_path / "log.db") as store:
         store.append(_events(30))
         for span in (Span(), Span(4), Span(4, 20), Span(0, None, backwards=True)):
-            assert store.engine.read_at_once(HOT, span, 5) == store.engine.read_page(HOT, span, 5)
+            assert awaited(store, HOT, span, 5) == store.engine.read_page(HOT, span, 5)
 
 
 def test_what_takes_long_is_not_read_at_once(tmp_path: Path) -> None:
     with connect(tmp_path / "log.db") as store:
         slow = Query.of(QueryItem(["Opened"], where={"n": 1}))
-        assert store.engine.read_at_once(slow, Span(), 5) is None
-        assert store.engine.read_at_once(HOT, Span(), SHORT_READ + 1) is None
+        assert awaited(store, slow, Span(), 5) is None
+        assert awaited(store, HOT, Span(), SHORT_READ + 1) is None
 
 
 def test_who_writes_is_waited_for_elsewhere(tmp_path: Path) -> None:
@@ -37,7 +41,7 @@ def test_who_writes_is_waited_for_elsewhere(tmp_path: Path) -> None:
             engine = store.store.engine
             assert isinstance(engine, SqliteEngine)
             with engine._lock:  # as during a commit
-                assert engine.read_at_once(HOT, Span(), 5) is None
+                assert await engine.read_page_awaited(HOT, Span(), 5) is None
                 reading = asyncio.create_task(_positions(store))
                 await asyncio.sleep(0.05)
                 assert not reading.done()  # and yet this task goes on
@@ -71,7 +75,7 @@ def test_many_pages_are_one_state(tmp_path: Path) -> None:
     async def run() -> None:
         async with connect_async(tmp_path / "log.db") as store:
             await store.append(_events(3 * (SHORT_READ + 100)))
-            assert len(await store.read(HOT).all()) == SHORT_READ + 100
+            assert len(await store.read(HOT).all_events()) == SHORT_READ + 100
 
     asyncio.run(run())
 

@@ -140,10 +140,10 @@ class AsyncEventStore:
         match step:
             case ReadEvents():
                 limit = 1 if step.newest_only else None
-                read = await self.read(
+                read = self.read(
                     step.query, after=step.after, until=step.until, backwards=step.newest_only, limit=limit
                 )
-                return StepEvents(await read.all(), read.head)
+                return StepEvents(await read.all_events(), read.head)
             case Append():
                 return only(await self.store.sequencer.run_async((self.store.request(step.request),)))
             case TellMissingTags():
@@ -168,6 +168,12 @@ class AsyncEventStore:
         self.store.check_usable()
         span = check_span(after, until, backwards=backwards)
         return AsyncRead(self, check_query(query), span, check_limit(limit))
+
+    async def read_page(self, query: Query, span: Span, size: int) -> Page:
+        """A page of a read, in one of the reading threads unless the engine can do without."""
+        self.store.check_usable()
+        page = await self.store.engine.read_page_awaited(query, span, size)
+        return await self.in_thread(self.store.read_page, query, span, size) if page is None else page
 
     async def head(self) -> int:
         """See `EventStore.head`."""
@@ -313,22 +319,7 @@ class AsyncRead(_Awaitable[SequencedEvent]):
         return self._first
 
     async def _page(self, span: Span, size: int) -> Page:
-        store = self._store.store
-        await asyncio.sleep(0)  # or a task that reads again and again would keep all others from their turn
-        page = store.read_at_once(self.query, span, size)
-        if page is None:
-            page = await self._store.in_thread(store.read_page, self.query, span, size)
-        return page
-
-    async def all(self) -> list[SequencedEvent]:
-        """Its events."""
-        page, left = await self._first_page(), self._limit
-        events = list(page.events)
-        while (request := next_page(page, left)) is not None:
-            span, size, left = request
-            page = await self._page(span, size)
-            events += page.events
-        return events
+        return await self._store.read_page(self.query, span, size)
 
     async def __aiter__(self) -> AsyncIterator[SequencedEvent]:
         page, left = await self._first_page(), self._limit
@@ -340,6 +331,13 @@ class AsyncRead(_Awaitable[SequencedEvent]):
                 return
             span, size, left = request
             page = await self._page(span, size)
+
+    async def all_events(self) -> list[SequencedEvent]:
+        """The events as a list: those of one page need not be taken one by one."""
+        first = await self._first_page()
+        if next_page(first, self._limit) is None:
+            return first.events
+        return [event async for event in self]
 
     async def ndjson(self) -> AsyncIterator[bytes]:
         """See `Read.ndjson`."""
@@ -393,7 +391,7 @@ class AsyncSubscription(_Awaitable[SequencedEvent]):
                 span = Span(after)
                 continue
             try:
-                page = await self._store.in_thread(self._store.store.read_page, self._query, span, NEXT_PAGES)
+                page = await self._store.read_page(self._query, span, NEXT_PAGES)
             except StoreClosed:
                 return
             for event in page.events:

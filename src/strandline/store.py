@@ -430,11 +430,6 @@ class EventStore:
         self.check_usable()
         return self.engine.read_page(query, span, size)
 
-    def read_at_once(self, query: Query, span: Span, size: int) -> Page | None:
-        """Like `read_page`, if that takes no waiting."""
-        self.check_usable()
-        return self.engine.read_at_once(query, span, size)
-
     def appends_page(self, after: int) -> list[RecordedAppend]:
         """A page of recorded appends; raises if the store was closed meanwhile."""
         self.check_usable()

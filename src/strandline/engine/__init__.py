@@ -98,8 +98,8 @@ class Engine(Protocol):
         """
         ...
 
-    def read_at_once(self, query: Query, span: Span, size: int) -> Page | None:
-        """The page, if it can be had without waiting for anybody; or None, then ask for it where waiting is allowed."""
+    async def read_page_awaited(self, query: Query, span: Span, size: int) -> Page | None:
+        """`read_page` for an event loop, if it can be had without another thread; else None."""
         ...
 
     def exists(self, query: Query, after: int) -> bool:

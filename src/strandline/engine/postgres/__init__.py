@@ -161,9 +161,6 @@ class PostgresEngine:
     def read_page(self, query: Query, span: Span, size: int) -> Page:
         return self._ask(lambda search: search.read_page(query, span, size))
 
-    def read_at_once(self, query: Query, span: Span, size: int) -> Page | None:
-        return None  # the server always takes a while
-
     def exists(self, query: Query, after: int) -> bool:
         return self._ask(lambda search: search.first(query, after)) is not None
 

@@ -7,6 +7,7 @@ ones have connections of their own.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import threading
@@ -140,7 +141,8 @@ class SqliteEngine:
         is_long = _is_long(query, size)
         return self._look(lambda search: search.read_page(query, span, size), is_long=is_long)
 
-    def read_at_once(self, query: Query, span: Span, size: int) -> Page | None:
+    async def read_page_awaited(self, query: Query, span: Span, size: int) -> Page | None:
+        await asyncio.sleep(0)  # or a task that reads again and again would keep all others from their turn
         # A short read keeps the interpreter lock: another thread could not do it meanwhile. But commits take a while.
         if _is_long(query, size) or not self._lock.acquire(blocking=False):
             return None
