@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from types import TracebackType
@@ -57,6 +57,7 @@ from .tag_id import IdValue
 
 T = TypeVar("T")
 READ_THREADS = 4
+ReadAwaited = Callable[[Query, Span, int], Awaitable[Page | None]]
 
 
 class AsyncEventStore:
@@ -66,6 +67,7 @@ class AsyncEventStore:
         self.store = store
         self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="strandline-read")
         self.transactions = asyncio.Semaphore(TRANSACTIONS_AT_ONCE)
+        self._read_awaited: ReadAwaited | None = getattr(store.engine, "read_page_awaited", None)
 
     async def append(
         self,
@@ -168,6 +170,15 @@ class AsyncEventStore:
         self.store.check_usable()
         span = check_span(after, until, backwards=backwards)
         return AsyncRead(self, check_query(query), span, check_limit(limit))
+
+    async def read_page(self, query: Query, span: Span, size: int) -> Page:
+        """A page of a read, in one of the reading threads unless the engine can do without."""
+        if self._read_awaited is not None:
+            self.store.check_usable()
+            page = await self._read_awaited(query, span, size)
+            if page is not None:
+                return page
+        return await self.in_thread(self.store.read_page, query, span, size)
 
     async def head(self) -> int:
         """See `EventStore.head`."""
@@ -313,7 +324,7 @@ class AsyncRead(_Awaitable[SequencedEvent]):
         return self._first
 
     async def _page(self, span: Span, size: int) -> Page:
-        return await self._store.in_thread(self._store.store.read_page, self.query, span, size)
+        return await self._store.read_page(self.query, span, size)
 
     async def __aiter__(self) -> AsyncIterator[SequencedEvent]:
         page, left = await self._first_page(), self._limit
@@ -378,7 +389,7 @@ class AsyncSubscription(_Awaitable[SequencedEvent]):
                 span = Span(after)
                 continue
             try:
-                page = await self._store.in_thread(self._store.store.read_page, self._query, span, NEXT_PAGES)
+                page = await self._store.read_page(self._query, span, NEXT_PAGES)
             except StoreClosed:
                 return
             for event in page.events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -14,6 +15,7 @@ from psycopg.adapt import Transformer
 from psycopg.generators import execute
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
+from psycopg.waiting import Ready, Wait
 
 from ...errors import InvalidInput
 from ..statements import load
@@ -70,19 +72,36 @@ class Connection:
             return self._call(statement, values)
 
     def _call(self, statement: str, values: Sequence[Value]) -> list[tuple[Any, ...]]:
-        data, formats = [value.data for value in values], [_BINARY] * len(values)
         with self._connection.lock:
-            if self.is_direct:
-                name = self._prepared.get(statement) or self._prepare(statement, values)
-                self._connection.pgconn.send_query_prepared(name, data, formats, _BINARY)
-            else:
-                types = [value.type for value in values]
-                self._connection.pgconn.send_query_params(statement.encode(), data, types, formats, _BINARY)
-            result = self._result(ExecStatus.TUPLES_OK)
-            self._loading.set_pgresult(result)
-            rows = self._loading.load_rows(0, result.ntuples, tuple)
-            self._loading.set_pgresult(None)  # else it would keep the page until the next call
-            return rows
+            if self.is_direct and statement not in self._prepared:
+                name = self._send_prepare(statement, values)
+                self._result(ExecStatus.COMMAND_OK)
+                self._prepared[statement] = name
+            self._send(statement, values)
+            return self._rows(self._result(ExecStatus.TUPLES_OK))
+
+    async def call_awaited(self, statement: str, values: Sequence[Value]) -> list[tuple[Any, ...]]:
+        """Like `call`, while the event loop watches the socket. After an error or an interrupt it is of no use any more."""
+        if self.is_direct and statement not in self._prepared:
+            name = self._send_prepare(statement, values)
+            await self._awaited_result(ExecStatus.COMMAND_OK)
+            self._prepared[statement] = name
+        self._send(statement, values)
+        return self._rows(await self._awaited_result(ExecStatus.TUPLES_OK))
+
+    def _send(self, statement: str, values: Sequence[Value]) -> None:
+        data, formats = [value.data for value in values], [_BINARY] * len(values)
+        if self.is_direct:
+            self._connection.pgconn.send_query_prepared(self._prepared[statement], data, formats, _BINARY)
+        else:
+            types = [value.type for value in values]
+            self._connection.pgconn.send_query_params(statement.encode(), data, types, formats, _BINARY)
+
+    def _rows(self, result: PGresult) -> list[tuple[Any, ...]]:
+        self._loading.set_pgresult(result)
+        rows = self._loading.load_rows(0, result.ntuples, tuple)
+        self._loading.set_pgresult(None)  # else it would keep the page until the next call
+        return rows
 
     def _refuse_other_encodings(self, address: Address) -> None:
         """Text is sent as UTF-8; a pooler may ignore that we asked for it."""
@@ -92,15 +111,41 @@ class Connection:
                 hint="let the pooler pass client_encoding on",
             )
 
-    def _prepare(self, statement: str, values: Sequence[Value]) -> bytes:
+    def _send_prepare(self, statement: str, values: Sequence[Value]) -> bytes:
         name = f"strandline_{next(self._numbers)}".encode()
         self._connection.pgconn.send_prepare(name, statement.encode(), [value.type for value in values])
-        self._result(ExecStatus.COMMAND_OK)
-        self._prepared[statement] = name
         return name
 
     def _result(self, expected: ExecStatus) -> PGresult:
-        result: PGresult = self._connection.wait(execute(self._connection.pgconn))[-1]
+        return self._checked(self._connection.wait(execute(self._connection.pgconn)), expected)
+
+    async def _awaited_result(self, expected: ExecStatus) -> PGresult:
+        loop, steps = asyncio.get_running_loop(), execute(self._connection.pgconn)
+        answer: asyncio.Future[list[PGresult]] = loop.create_future()
+
+        def go_on(ready: Ready) -> None:
+            try:
+                if not answer.done():
+                    steps.send(ready)
+            except StopIteration as end:
+                answer.set_result(end.value)
+            except BaseException as error:  # noqa: BLE001  (whoever awaits the answer gets it)
+                answer.set_exception(error)
+
+        socket = self._connection.fileno()
+        is_writing = next(steps) & Wait.W  # a question that does not fit into the socket's buffer
+        loop.add_reader(socket, go_on, Ready.R)
+        if is_writing:
+            loop.add_writer(socket, go_on, Ready.W)
+        try:
+            return self._checked(await answer, expected)
+        finally:
+            loop.remove_reader(socket)
+            if is_writing:
+                loop.remove_writer(socket)
+
+    def _checked(self, results: list[PGresult], expected: ExecStatus) -> PGresult:
+        result = results[-1]
         if result.status != expected:
             raise pg.error_from_result(result, encoding=self._connection.info.encoding)
         return result
