@@ -142,10 +142,10 @@ class AsyncEventStore:
         match step:
             case ReadEvents():
                 limit = 1 if step.newest_only else None
-                read = await self.read(
+                read = self.read(
                     step.query, after=step.after, until=step.until, backwards=step.newest_only, limit=limit
                 )
-                return StepEvents([event async for event in read], read.head)
+                return StepEvents(await read.all_events(), read.head)
             case Append():
                 return only(await self.store.sequencer.run_async((self.store.request(step.request),)))
             case TellMissingTags():
@@ -336,6 +336,13 @@ class AsyncRead(_Awaitable[SequencedEvent]):
                 return
             span, size, left = request
             page = await self._page(span, size)
+
+    async def all_events(self) -> list[SequencedEvent]:
+        """The events as a list: those of one page need not be taken one by one."""
+        first = await self._first_page()
+        if next_page(first, self._limit) is None:
+            return first.events
+        return [event async for event in self]
 
     async def ndjson(self) -> AsyncIterator[bytes]:
         """See `Read.ndjson`."""

@@ -165,7 +165,10 @@ class PostgresEngine:
 
     async def read_page_awaited(self, query: Query, span: Span, size: int) -> Page | None:
         """`read_page` without a thread; None if it needs one."""
-        return await self._awaited.page(query, span, size)
+        try:
+            return await self._awaited.page(query, span, size)
+        except psycopg.Error as error:
+            raise translate(error, self._address) from error
 
     def exists(self, query: Query, after: int) -> bool:
         return self._ask(lambda search: search.first(query, after)) is not None

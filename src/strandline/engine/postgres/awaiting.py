@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Callable
 
@@ -10,20 +11,19 @@ import psycopg
 
 from ...query import Query
 from .. import Page, Span
-from .connection import Connection
+from .connection import STALE_STATEMENT, Connection
+from .failures import is_lost
 from .items import is_plain
 from .search import Search, Statements
 
 MOST_EVENTS = 500  # longer pages would keep the loop from everything else
 READS_AT_ONCE = 4
 
-Waiter = asyncio.Future[Connection | None]
-
 
 class AwaitedReads:
     """Short reads of one event loop at a time, over connections that are idle.
 
-    Everything else is left to threads, which make connections, try again, and say what went wrong.
+    All else is left to threads: other reads, other loops, to make a connection, and to try again when one broke.
     """
 
     def __init__(
@@ -35,51 +35,62 @@ class AwaitedReads:
         self._sql = statements
         self._take = take
         self._give_back = give_back
+        self._lock = threading.Lock()  # guards the rest
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reads = 0
-        self._waiters: deque[Waiter] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
 
     async def page(self, query: Query, span: Span, size: int) -> Page | None:
         """See `Engine.read_page`; None if a thread has to read it."""
-        loop = asyncio.get_running_loop()
-        if not self._reads:
-            self._loop = loop
-        if self._loop is not loop or size > MOST_EVENTS or not is_plain(query):
+        if size > MOST_EVENTS or not is_plain(query) or not await self._enter():
             return None
-        connection = self._take() if self._reads < READS_AT_ONCE else await self._turn(loop)
-        if connection is None:
-            return None
-        self._reads += 1
+        try:
+            connection = self._take()
+            return None if connection is None else await self._read(connection, query, span, size)
+        finally:
+            self._leave()
+
+    async def _read(self, connection: Connection, query: Query, span: Span, size: int) -> Page | None:
         try:
             return await Search(connection, self._sql).page_awaited(query, span, size)
-        except (psycopg.Error, NotImplementedError):  # a loop that cannot watch sockets
-            connection.close()
-            return None
-        except BaseException:
-            connection.close()  # the answer would be taken for that to the next question
+        except BaseException as error:
+            connection.close()  # it may yet get an answer, which would be taken for that to the next question
+            # There are loops that cannot watch sockets.
+            if isinstance(error, (*STALE_STATEMENT, NotImplementedError)):
+                return None
+            if isinstance(error, psycopg.Error) and is_lost(error):
+                return None
             raise
         finally:
-            self._reads -= 1
-            self._pass_on(connection)
+            self._give_back(connection)
 
-    async def _turn(self, loop: asyncio.AbstractEventLoop) -> Connection | None:
-        """The connection of a read that has ended."""
-        waiter: Waiter = loop.create_future()
-        self._waiters.append(waiter)
+    async def _enter(self) -> bool:
+        """Wait for a turn; False if the turns are another loop's."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if not self._reads:
+                self._loop = loop
+            if self._loop is not loop:
+                return False
+            if self._reads < READS_AT_ONCE:
+                self._reads += 1
+                return True
+            turn: asyncio.Future[None] = loop.create_future()
+            self._waiters.append(turn)
         try:
-            return await waiter
+            await turn
         except asyncio.CancelledError:
-            if not waiter.cancelled() and (connection := waiter.result()) is not None:
-                self._pass_on(connection)
+            if not turn.cancelled():
+                self._leave()
             raise
+        return True
 
-    def _pass_on(self, connection: Connection) -> None:
-        """To who waits longest; a broken one to nobody, so that a thread can make another."""
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                if connection.is_usable:
-                    waiter.set_result(connection)
+    def _leave(self) -> None:
+        """Let the next one in who still waits."""
+        with self._lock:
+            while self._waiters:
+                turn = self._waiters.popleft()
+                if not turn.done():
+                    turn.set_result(None)
                     return
-                waiter.set_result(None)
-        self._give_back(connection)
+            self._reads -= 1

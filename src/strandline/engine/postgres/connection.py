@@ -27,6 +27,7 @@ _OWN_PROCESS = load(__package__, "own_process")
 _END_PROCESS = load(__package__, "end_process")
 
 _BINARY = Format.BINARY
+STALE_STATEMENT = (pg.InvalidSqlStatementName, pg.FeatureNotSupported)
 
 Parameters = Sequence[Any] | dict[str, Any]
 
@@ -63,7 +64,7 @@ class Connection:
         """Like `rows`, for what is called all the time: `$1`, `$2` … stand for the values."""
         try:
             return self._call(statement, values)
-        except (pg.InvalidSqlStatementName, pg.FeatureNotSupported):
+        except STALE_STATEMENT:
             # Somebody deallocated it, or changed what it stands for: from now on it is prepared anew. Nothing was run,
             # so it can be called again, unless the error ended a transaction.
             self._prepared.clear()
