@@ -13,7 +13,7 @@ import pytest
 from places import Place, new_log
 from proxies import FaultyProxy
 from strandline import AsyncEventStore, Event, Query, QueryItem, StoreClosed, Unavailable
-from strandline.engine.postgres import READERS, PostgresEngine, awaiting
+from strandline.engine.postgres import READERS, PostgresEngine, awaiting, connection
 from strandline.testing.postgres import PostgresServer
 
 FIRST = Query.tag("first")
@@ -94,6 +94,22 @@ def test_long_pages_and_callables_are_read_in_threads(place: Place, in_threads: 
     run(place, use)
 
 
+def test_questions_may_be_longer_than_what_a_socket_takes(
+    place: Place, in_threads: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[asyncio.Future[None]] = []
+    resolve = connection._resolve
+    monkeypatch.setattr(connection, "_resolve", lambda future: (waited.append(future), resolve(future)))
+
+    async def use(store: AsyncEventStore) -> None:
+        long = Query([QueryItem(tags=[f"{number}".rjust(250, "x")]) for number in range(40_000)])
+        assert await positions(store, long | FIRST) == [1]
+        assert waited
+        assert in_threads == []
+
+    run(place, use)
+
+
 def test_those_who_give_up_leave_nothing_behind(place: Place) -> None:
     async def use(store: AsyncEventStore) -> None:
         for round_ in range(20):
@@ -128,8 +144,8 @@ def test_prepared_statements_that_are_gone_are_prepared_again(place: Place) -> N
         assert await positions(store) == [1]
         engine = store.store.engine
         assert isinstance(engine, PostgresEngine)
-        for connection in engine._reading_connections:
-            connection.run("deallocate all")
+        for reading in engine._reading_connections:
+            reading.run("deallocate all")
         assert await positions(store) == [1]
         assert await positions(store) == [1]
 

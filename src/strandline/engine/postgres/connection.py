@@ -15,7 +15,7 @@ from psycopg.adapt import Transformer
 from psycopg.generators import execute
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
-from psycopg.waiting import Ready, Wait
+from psycopg.waiting import Ready
 
 from ...errors import InvalidInput
 from ..statements import load
@@ -121,29 +121,32 @@ class Connection:
         return self._checked(self._connection.wait(execute(self._connection.pgconn)), expected)
 
     async def _awaited_result(self, expected: ExecStatus) -> PGresult:
-        loop, steps = asyncio.get_running_loop(), execute(self._connection.pgconn)
+        loop, socket = asyncio.get_running_loop(), self._connection.fileno()
+        while self._connection.pgconn.flush():  # a question that does not fit into the socket's buffer
+            sent: asyncio.Future[None] = loop.create_future()
+            loop.add_writer(socket, _resolve, sent)
+            try:
+                await sent
+            finally:
+                loop.remove_writer(socket)
+        steps = execute(self._connection.pgconn)
         answer: asyncio.Future[list[PGresult]] = loop.create_future()
 
-        def go_on(ready: Ready) -> None:
+        def go_on(ready: Ready | None) -> None:
             try:
                 if not answer.done():
-                    steps.send(ready)
+                    steps.send(ready)  # None begins
             except StopIteration as end:
                 answer.set_result(end.value)
             except BaseException as error:  # noqa: BLE001  (whoever awaits the answer gets it)
                 answer.set_exception(error)
 
-        socket = self._connection.fileno()
-        is_writing = next(steps) & Wait.W  # a question that does not fit into the socket's buffer
         loop.add_reader(socket, go_on, Ready.R)
-        if is_writing:
-            loop.add_writer(socket, go_on, Ready.W)
         try:
+            go_on(None)
             return self._checked(await answer, expected)
         finally:
             loop.remove_reader(socket)
-            if is_writing:
-                loop.remove_writer(socket)
 
     def _checked(self, results: list[PGresult], expected: ExecStatus) -> PGresult:
         result = results[-1]
@@ -197,6 +200,11 @@ class Connection:
     def close(self) -> None:
         """Close it."""
         self._connection.close()
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _connect(address: Address) -> psycopg.Connection[tuple[Any, ...]]:
