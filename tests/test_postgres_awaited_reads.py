@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -102,7 +104,12 @@ def test_questions_may_be_longer_than_what_a_socket_takes(
     monkeypatch.setattr(connection, "_resolve", lambda future: (waited.append(future), resolve(future)))
 
     async def use(store: AsyncEventStore) -> None:
-        long = Query([QueryItem(tags=[f"{number}".rjust(250, "x")]) for number in range(40_000)])
+        engine = store.store.engine
+        assert isinstance(engine, PostgresEngine)
+        for reading in engine._reading_connections:
+            with socket.socket(fileno=os.dup(reading.raw.fileno())) as own:
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        long = Query([QueryItem(tags=[f"{number}".rjust(250, "x")]) for number in range(8_000)])
         assert await positions(store, long | FIRST) == [1]
         assert waited
         assert in_threads == []
