@@ -2,6 +2,11 @@
 
 from setuptools import Extension, setup
 
-NATIVE = ["strandline.native", "strandline.engine.sqlite.native", "strandline.engine.sqlite.plain"]
+NATIVE = [
+    "strandline.native",
+    "strandline.engine.sqlite.native",
+    "strandline.engine.sqlite.plain",
+    "strandline.engine.postgres.native",
+]
 
 setup(ext_modules=[Extension(name, [f"src/{name.replace('.', '/')}.pyx"], optional=True) for name in NATIVE])

@@ -188,8 +188,9 @@ class QueryItem(FrozenValue):
             raise InvalidQuery(
                 "a callable where has no JSON form", hint='use an object matcher: where={"field": value}'
             )
-        named = zip(_FIELDS, (getattr(self, name) for name in _FIELDS), strict=True)
-        return {name: value for name, value in named if value is not None and value != ()}
+        named = zip(_FIELDS, self._identity, strict=True)
+        given = {name: value for name, value in named if value is not None and value != ()}
+        return given if self.where is None else given | {"where": self.where}
 
     def __repr__(self) -> str:
         given = (

@@ -20,6 +20,11 @@ def speedup(module: str) -> ModuleType | None:
         return None
 
 
-NATIVE = ("strandline.native", "strandline.engine.sqlite.native", "strandline.engine.sqlite.plain")
+NATIVE = (
+    "strandline.native",
+    "strandline.engine.sqlite.native",
+    "strandline.engine.sqlite.plain",
+    "strandline.engine.postgres.native",
+)
 
 native = speedup(NATIVE[0])

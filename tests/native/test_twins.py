@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -35,6 +37,7 @@ from strandline import (
 )
 from strandline.domain import boundary, codec
 from strandline.domain.member import Member
+from strandline.engine.postgres import binary
 from strandline.engine.sqlite import cursor, recent
 
 
@@ -60,7 +63,7 @@ def test_it_is_there_where_it_can_be_built(name: str) -> None:
 
 def test_nobody_has_to_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRANDLINE_NATIVE", "0")
-    assert [speedups.speedup(name) for name in speedups.NATIVE] == [None] * 3
+    assert [speedups.speedup(name) for name in speedups.NATIVE] == [None] * len(speedups.NATIVE)
 
 
 def outcome(make: Callable[[], Any]) -> Any:
@@ -231,6 +234,52 @@ def test_recent_events_are_indexed_alike(rows: list[Any], are_known: bool) -> No
         add_rows(segment, listed, numbers if are_known else {}, numbers.__getitem__)
     assert list(made[0].entries(0)) == list(made[1].entries(0))
     assert (made[0].head, made[0]._types) == (made[1].head, made[1]._types)
+
+
+some_text = st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=5)
+some_bytes = st.lists(st.none() | st.binary(max_size=5), max_size=5)
+
+
+@given(
+    some_text,
+    some_bytes,
+    st.lists(st.integers(-(2**31), 2**31 - 1)),
+    st.lists(st.integers(-(2**63), 2**63 - 1)),
+)
+def test_arrays_are_packed_alike(
+    texts: list[str | None], data: list[bytes | None], small: list[int], great: list[int]
+) -> None:
+    def packed() -> list[binary.Value]:
+        return [
+            binary.text_array(texts),
+            binary.text_array(tuple(map(Text, filter(None, texts)))),
+            binary.bytes_array(data),
+            binary.int_array(small),
+            binary.bigint_array(great),
+        ]
+
+    with pytest.MonkeyPatch.context() as patch:
+        native = packed()
+        patch.setattr(binary, "_native", None)
+        assert native == packed()
+
+
+def test_what_no_array_takes_is_refused_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> list[bool]:
+        outcomes = []
+        for make in (
+            lambda: binary.int_array([2**31]),
+            lambda: binary.bigint_array([2**63]),
+            lambda: binary.text_array(["\ud800"]),
+        ):
+            with contextlib.suppress(OverflowError, struct.error, UnicodeEncodeError):
+                make()
+                outcomes.append(False)
+        return outcomes
+
+    assert refused() == []
+    monkeypatch.setattr(binary, "_native", None)
+    assert refused() == []
 
 
 @pytest.fixture(params=["native", "python"])

@@ -28,6 +28,7 @@ from ..following import DeadLetter, FollowerRow, not_answered
 from ..rules import Time
 from .address import Address
 from .attempt import Attempt, Pauses
+from .awaiting import AwaitedReads
 from .connection import Connection, Parameters
 from .failures import first_line, is_lost, translate, translated
 from .news import Listener, Notifier
@@ -68,6 +69,7 @@ class PostgresEngine:
         # counted. (A semaphore would lose a permit for ever.)
         self._idle: SimpleQueue[Connection] = SimpleQueue()
         self._reading_connections: WeakSet[Connection] = WeakSet()
+        self._awaited = AwaitedReads(self._sql, self._take_idle, self._give_back)
         self._lock = threading.Lock()  # guards the writing connection
         self._connection: Connection | None = None
         self._writer: Writer | None = None
@@ -160,6 +162,13 @@ class PostgresEngine:
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
         return self._ask(lambda search: search.read_page(query, span, size))
+
+    async def read_page_awaited(self, query: Query, span: Span, size: int) -> Page | None:
+        """`read_page` without a thread; None if it needs one."""
+        try:
+            return await self._awaited.page(query, span, size)
+        except psycopg.Error as error:
+            raise translate(error, self._address) from error
 
     def exists(self, query: Query, after: int) -> bool:
         return self._ask(lambda search: search.first(query, after)) is not None
@@ -255,11 +264,20 @@ class PostgresEngine:
         try:
             yield connection
         finally:
-            if connection.is_usable and not self._is_closed:
-                self._idle.put(connection)
-            else:
-                connection.close()
-                self._reading_connections.discard(connection)
+            self._give_back(connection)
+
+    def _give_back(self, connection: Connection) -> None:
+        if connection.is_usable and not self._is_closed:
+            self._idle.put(connection)
+        else:
+            connection.close()
+            self._reading_connections.discard(connection)
+
+    def _take_idle(self) -> Connection | None:
+        try:
+            return None if self._is_closed else self._idle.get_nowait()
+        except Empty:
+            return None
 
     def _take(self) -> Connection:
         """A connection that nobody uses: an idle one, a new one, or the next that is given back."""

@@ -66,13 +66,16 @@ class Batch:
         if count > 1:
             self._e_condition.extend([None] * (count - 1))
             self._e_span.extend(range(-1, -count, -1))
-        for event in events:
-            self._events.append(event)
-            self._e_request.append(number)
+        self._e_request.extend([number] * count)
+        for place, event in enumerate(events, len(self._events) + 1):
             self._e_tags.append(event.raw_tags)
             self._e_metadata.append(encode_metadata(event.metadata))
             for tag in index_tags(event.tags, event.stream, event.subject, event.key):
-                self._by_tag.setdefault(tag, []).append(len(self._events))
+                if tag in self._by_tag:
+                    self._by_tag[tag].append(place)
+                else:
+                    self._by_tag[tag] = [place]
+        self._events.extend(events)
 
     def parameters(self, refused: int, now: int | None) -> tuple[Value, ...]:
         """What to call `append_v1` with."""
@@ -110,31 +113,35 @@ class Batch:
         return results
 
     def _must_not_match(self, request: int, part: int, query: Query, after: int) -> None:
-        numbers = self._rivals(query)
-        self._rival_count += len(numbers)
-        rivals = ",".join(map(str, numbers))
-        self._has_rivals = self._has_rivals or bool(rivals)
+        rivals = None
+        if numbers := self._rivals(query):
+            self._rival_count += len(numbers)
+            self._has_rivals = True
+            rivals = ",".join(map(str, numbers))
         self._newest_after = max(self._newest_after, after)
         for item in query.items:
             self._i_request.append(request)
             self._i_part.append(part)
             self._i_after.append(after)
-            self._i_rivals.append(rivals or None)
+            self._i_rivals.append(rivals)
             self._items.add(item)
 
     def _rivals(self, query: Query) -> list[int]:
         """The numbers of those events already in the batch that match."""
-        if not self._events:
-            return []
-        return sorted({number for item in query.items for number in self._matches(item)})
+        found: set[int] = set()
+        for item in query.items if self._events else ():
+            found.update(
+                number for number in self._candidates(item) if item.matches(self._events[number - 1])
+            )
+        return sorted(found)
 
-    def _matches(self, item: QueryItem) -> Iterable[int]:
+    def _candidates(self, item: QueryItem) -> Sequence[int]:
         tags = item.index_tags()
+        if len(tags) == 1:
+            return self._by_tag.get(tags[0], ())
         if tags:
-            candidates: Sequence[int] = min((self._by_tag.get(tag, []) for tag in tags), key=len)
-        else:
-            candidates = range(1, len(self._events) + 1)
-        return (number for number in candidates if item.matches(self._events[number - 1]))
+            return min((self._by_tag.get(tag, ()) for tag in tags), key=len)
+        return range(1, len(self._events) + 1)
 
     def _recorded(self, guard: AppendCondition | None) -> str | None:
         status = record_status(guard, record_conditions=self._record_conditions)

@@ -6,10 +6,14 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ...speedups import speedup
+
 _LENGTH = struct.Struct(">i")
 _HEADER, _EMPTY = struct.Struct(">5i"), struct.Struct(">3i")
 _BIGINT = struct.Struct(">q")
 _NULL = _LENGTH.pack(-1)
+
+_native = speedup("strandline.engine.postgres.native")
 
 
 class Value(NamedTuple):
@@ -51,27 +55,34 @@ def uuid_array(values: Sequence[bytes]) -> Value:
 
 def text_array(values: Sequence[str | None] | None) -> Value:
     """A text[]."""
-    if values is None:
-        return Value(1009, None)
-    return Value(1009, _array(25, [None if value is None else value.encode() for value in values]))
+    return Value(1009, None if values is None else _array(25, values))
 
 
 def int_array(values: Sequence[int]) -> Value:
     """An int[]."""
-    numbers = [number for value in values for number in (4, value)]
-    return Value(1007, _header(23, len(values)) + struct.pack(f">{len(numbers)}i", *numbers))
+    return Value(1007, _numbers(23, values))
 
 
 def bigint_array(values: Sequence[int]) -> Value:
     """A bigint[]."""
-    numbers = [number for value in values for number in (8, value)]
-    return Value(1016, _header(20, len(values)) + struct.pack(">" + "iq" * len(values), *numbers))
+    return Value(1016, _numbers(20, values))
 
 
-def _array(element: int, values: Sequence[bytes | None]) -> bytes:
+def _array(element: int, values: Sequence[str | bytes | None]) -> bytes:
+    if _native is not None:
+        return _native.array(element, values)  # type: ignore[no-any-return]
+    encoded = [value.encode() if isinstance(value, str) else value for value in values]
     pack = _LENGTH.pack
-    elements = [_NULL if value is None else pack(len(value)) + value for value in values]
+    elements = [_NULL if value is None else pack(len(value)) + value for value in encoded]
     return _header(element, len(elements)) + b"".join(elements)
+
+
+def _numbers(element: int, values: Sequence[int]) -> bytes:
+    if _native is not None:
+        return _native.numbers(element, values)  # type: ignore[no-any-return]
+    size, form = (8, "iq") if element == 20 else (4, "ii")
+    numbers = [number for value in values for number in (size, value)]
+    return _header(element, len(values)) + struct.pack(">" + form * len(values), *numbers)
 
 
 def _header(element: int, length: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -14,6 +15,7 @@ from psycopg.adapt import Transformer
 from psycopg.generators import execute
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
+from psycopg.waiting import Ready
 
 from ...errors import InvalidInput
 from ..statements import load
@@ -25,6 +27,7 @@ _OWN_PROCESS = load(__package__, "own_process")
 _END_PROCESS = load(__package__, "end_process")
 
 _BINARY = Format.BINARY
+STALE_STATEMENT = (pg.InvalidSqlStatementName, pg.FeatureNotSupported)
 
 Parameters = Sequence[Any] | dict[str, Any]
 
@@ -61,7 +64,7 @@ class Connection:
         """Like `rows`, for what is called all the time: `$1`, `$2` … stand for the values."""
         try:
             return self._call(statement, values)
-        except (pg.InvalidSqlStatementName, pg.FeatureNotSupported):
+        except STALE_STATEMENT:
             # Somebody deallocated it, or changed what it stands for: from now on it is prepared anew. Nothing was run,
             # so it can be called again, unless the error ended a transaction.
             self._prepared.clear()
@@ -70,19 +73,36 @@ class Connection:
             return self._call(statement, values)
 
     def _call(self, statement: str, values: Sequence[Value]) -> list[tuple[Any, ...]]:
-        data, formats = [value.data for value in values], [_BINARY] * len(values)
         with self._connection.lock:
-            if self.is_direct:
-                name = self._prepared.get(statement) or self._prepare(statement, values)
-                self._connection.pgconn.send_query_prepared(name, data, formats, _BINARY)
-            else:
-                types = [value.type for value in values]
-                self._connection.pgconn.send_query_params(statement.encode(), data, types, formats, _BINARY)
-            result = self._result(ExecStatus.TUPLES_OK)
-            self._loading.set_pgresult(result)
-            rows = self._loading.load_rows(0, result.ntuples, tuple)
-            self._loading.set_pgresult(None)  # else it would keep the page until the next call
-            return rows
+            if self.is_direct and statement not in self._prepared:
+                name = self._send_prepare(statement, values)
+                self._result(ExecStatus.COMMAND_OK)
+                self._prepared[statement] = name
+            self._send(statement, values)
+            return self._rows(self._result(ExecStatus.TUPLES_OK))
+
+    async def call_awaited(self, statement: str, values: Sequence[Value]) -> list[tuple[Any, ...]]:
+        """Like `call`, while the event loop watches the socket. After an error or an interrupt it is of no use any more."""
+        if self.is_direct and statement not in self._prepared:
+            name = self._send_prepare(statement, values)
+            await self._awaited_result(ExecStatus.COMMAND_OK)
+            self._prepared[statement] = name
+        self._send(statement, values)
+        return self._rows(await self._awaited_result(ExecStatus.TUPLES_OK))
+
+    def _send(self, statement: str, values: Sequence[Value]) -> None:
+        data, formats = [value.data for value in values], [_BINARY] * len(values)
+        if self.is_direct:
+            self._connection.pgconn.send_query_prepared(self._prepared[statement], data, formats, _BINARY)
+        else:
+            types = [value.type for value in values]
+            self._connection.pgconn.send_query_params(statement.encode(), data, types, formats, _BINARY)
+
+    def _rows(self, result: PGresult) -> list[tuple[Any, ...]]:
+        self._loading.set_pgresult(result)
+        rows = self._loading.load_rows(0, result.ntuples, tuple)
+        self._loading.set_pgresult(None)  # else it would keep the page until the next call
+        return rows
 
     def _refuse_other_encodings(self, address: Address) -> None:
         """Text is sent as UTF-8; a pooler may ignore that we asked for it."""
@@ -92,15 +112,44 @@ class Connection:
                 hint="let the pooler pass client_encoding on",
             )
 
-    def _prepare(self, statement: str, values: Sequence[Value]) -> bytes:
+    def _send_prepare(self, statement: str, values: Sequence[Value]) -> bytes:
         name = f"strandline_{next(self._numbers)}".encode()
         self._connection.pgconn.send_prepare(name, statement.encode(), [value.type for value in values])
-        self._result(ExecStatus.COMMAND_OK)
-        self._prepared[statement] = name
         return name
 
     def _result(self, expected: ExecStatus) -> PGresult:
-        result: PGresult = self._connection.wait(execute(self._connection.pgconn))[-1]
+        return self._checked(self._connection.wait(execute(self._connection.pgconn)), expected)
+
+    async def _awaited_result(self, expected: ExecStatus) -> PGresult:
+        loop, socket = asyncio.get_running_loop(), self._connection.fileno()
+        while self._connection.pgconn.flush():  # a question that does not fit into the socket's buffer
+            sent: asyncio.Future[None] = loop.create_future()
+            loop.add_writer(socket, _resolve, sent)
+            try:
+                await sent
+            finally:
+                loop.remove_writer(socket)
+        steps = execute(self._connection.pgconn)
+        answer: asyncio.Future[list[PGresult]] = loop.create_future()
+
+        def go_on(ready: Ready | None) -> None:
+            try:
+                if not answer.done():
+                    steps.send(ready)  # None begins
+            except StopIteration as end:
+                answer.set_result(end.value)
+            except BaseException as error:  # noqa: BLE001  (whoever awaits the answer gets it)
+                answer.set_exception(error)
+
+        loop.add_reader(socket, go_on, Ready.R)
+        try:
+            go_on(None)
+            return self._checked(await answer, expected)
+        finally:
+            loop.remove_reader(socket)
+
+    def _checked(self, results: list[PGresult], expected: ExecStatus) -> PGresult:
+        result = results[-1]
         if result.status != expected:
             raise pg.error_from_result(result, encoding=self._connection.info.encoding)
         return result
@@ -151,6 +200,11 @@ class Connection:
     def close(self) -> None:
         """Close it."""
         self._connection.close()
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _connect(address: Address) -> psycopg.Connection[tuple[Any, ...]]:

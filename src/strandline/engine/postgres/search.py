@@ -12,7 +12,7 @@ from ...event import SequencedEvent
 from ...query import Query
 from .. import Page, Snapshot, Span, Stats
 from .address import Address
-from .binary import bigint, bigint_array, boolean, data, text, uuid_array
+from .binary import Value, bigint, bigint_array, boolean, data, text, uuid_array
 from .connection import Connection
 from .items import is_plain, query_parameters
 
@@ -51,6 +51,7 @@ class Search:
         self.rows = connection.rows
         self.reading = connection.reading
         self._call = connection.call
+        self._call_awaited = connection.call_awaited
         self._sql = statements
 
     def log_id(self) -> UUID:
@@ -66,17 +67,13 @@ class Search:
         page = self._candidates(query, span, size)
         return page if is_plain(query) else Page(list(_filtered(query, page.events)), page.head, page.rest)
 
+    async def page_awaited(self, query: Query, span: Span, size: int) -> Page:
+        """`read_page` of a plain query, awaited."""
+        return _page(await self._call_awaited(self._sql.read, _asked(query, span, size)), span, size)
+
     def _candidates(self, query: Query, span: Span, size: int) -> Page:
         """A page of events that match, `where` aside."""
-        page = bigint(span.after), bigint(span.until), bigint(size), boolean(span.backwards)
-        rows = iter(self._call(self._sql.read, (*page, *query_parameters(query))))
-        head = next(rows)[0]
-        last = head if span.until is None else min(head, span.until)
-        candidates = events_of(rows)
-        rest = None
-        if len(candidates) >= size:
-            rest = Span(span.after, last, span.backwards).rest(candidates[-1].position)
-        return Page(candidates, last, rest)
+        return _page(self._call(self._sql.read, _asked(query, span, size)), span, size)
 
     def first(self, query: Query, after: int) -> SequencedEvent | None:
         """The first matching event after a position."""
@@ -159,6 +156,24 @@ class Search:
     def notify(self, channel: str) -> None:
         """Tell listeners that there is news."""
         self._call("select pg_notify($1, '')", (text(channel),))
+
+
+def _asked(query: Query, span: Span, size: int) -> tuple[Value, ...]:
+    """What to call `read_v1` with."""
+    page = bigint(span.after), bigint(span.until), bigint(size), boolean(span.backwards)
+    return (*page, *query_parameters(query))
+
+
+def _page(answer: list[tuple[Any, ...]], span: Span, size: int) -> Page:
+    """What `read_v1` answered as a page."""
+    rows = iter(answer)
+    head = next(rows)[0]
+    last = head if span.until is None else min(head, span.until)
+    candidates = events_of(rows)
+    rest = None
+    if len(candidates) >= size:
+        rest = Span(span.after, last, span.backwards).rest(candidates[-1].position)
+    return Page(candidates, last, rest)
 
 
 def events_of(rows: Iterable[Sequence[Any]]) -> list[SequencedEvent]:

@@ -1,0 +1,193 @@
+"""Reads that an event loop waits for by itself: many at once, cancelled, cut off, in one loop after another."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from places import Place, new_log
+from proxies import FaultyProxy
+from strandline import AsyncEventStore, Event, Query, QueryItem, StoreClosed, Unavailable
+from strandline.engine.postgres import READERS, PostgresEngine, awaiting, connection
+from strandline.testing.postgres import PostgresServer
+
+FIRST = Query.tag("first")
+NEWS_SECONDS = 0.1  # after an append a connection tells others of it; while none is idle, threads read
+
+
+@pytest.fixture
+def server(postgres_server: Callable[[str], PostgresServer]) -> PostgresServer:
+    return postgres_server("postgres18")
+
+
+@pytest.fixture
+def proxy(server: PostgresServer) -> Iterator[FaultyProxy]:
+    with FaultyProxy(server.url()) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def place(server: PostgresServer, proxy: FaultyProxy) -> Place:
+    return Place(proxy.url, new_log(server.url()).log)
+
+
+@pytest.fixture
+def in_threads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The queries that were read in a thread."""
+    asked: list[object] = []
+    in_thread = PostgresEngine.read_page
+
+    def read_page(self: PostgresEngine, query: Query, *rest: Any) -> Any:
+        asked.append(query)
+        return in_thread(self, query, *rest)
+
+    monkeypatch.setattr(PostgresEngine, "read_page", read_page)
+    return asked
+
+
+def run(place: Place, use: Callable[[AsyncEventStore], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with place.connect_async() as store:
+            await store.append(Event("First", {}, tags=["first"]))
+            await asyncio.sleep(NEWS_SECONDS)
+            await use(store)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+async def positions(store: AsyncEventStore, query: Query = FIRST) -> list[int]:
+    return [event.position async for event in store.read(query)]
+
+
+def test_many_at_once_need_neither_threads_nor_more_connections(
+    place: Place, in_threads: list[object]
+) -> None:
+    async def use(store: AsyncEventStore) -> None:
+        found = await asyncio.gather(*[positions(store) for _ in range(200)])
+        assert found == [[1]] * 200
+        engine = store.store.engine
+        assert isinstance(engine, PostgresEngine)
+        assert len(engine._reading_connections) <= READERS
+        in_threads.clear()
+        for _ in range(20):
+            assert await positions(store) == [1]
+        assert in_threads == []
+
+    run(place, use)
+
+
+def test_long_pages_and_callables_are_read_in_threads(place: Place, in_threads: list[object]) -> None:
+    async def use(store: AsyncEventStore) -> None:
+        await store.append([Event("Many", {}, tags=["many"]) for _ in range(awaiting.MOST_EVENTS + 10)])
+        await asyncio.sleep(NEWS_SECONDS)
+        in_threads.clear()
+        assert len(await positions(store, Query.tag("many"))) == awaiting.MOST_EVENTS + 10
+        assert len(in_threads) == 1
+        assert await positions(store, Query.of(QueryItem(tags=["first"], where=lambda event: True))) == [1]
+        assert len(in_threads) == 2
+
+    run(place, use)
+
+
+def test_questions_may_be_longer_than_what_a_socket_takes(
+    place: Place, in_threads: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[asyncio.Future[None]] = []
+    resolve = connection._resolve
+    monkeypatch.setattr(connection, "_resolve", lambda future: (waited.append(future), resolve(future)))
+
+    async def use(store: AsyncEventStore) -> None:
+        engine = store.store.engine
+        assert isinstance(engine, PostgresEngine)
+        for reading in engine._reading_connections:
+            with socket.socket(fileno=os.dup(reading.raw.fileno())) as own:
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        long = Query([QueryItem(tags=[f"{number}".rjust(250, "x")]) for number in range(8_000)])
+        assert await positions(store, long | FIRST) == [1]
+        assert waited
+        assert in_threads == []
+
+    run(place, use)
+
+
+def test_those_who_give_up_leave_nothing_behind(place: Place) -> None:
+    async def use(store: AsyncEventStore) -> None:
+        for round_ in range(20):
+            tasks = [asyncio.ensure_future(positions(store)) for _ in range(20)]
+            for _ in range(round_ % 5):
+                await asyncio.sleep(0.0005)
+            for task in tasks[:: 1 + round_ % 3]:
+                task.cancel()
+            for found in await asyncio.gather(*tasks, return_exceptions=True):
+                assert found == [1] or isinstance(found, asyncio.CancelledError)
+        assert await asyncio.gather(*[positions(store) for _ in range(20)]) == [[1]] * 20
+        engine = store.store.engine
+        assert isinstance(engine, PostgresEngine)
+        assert engine._awaited._reads == 0
+
+    run(place, use)
+
+
+def test_reads_that_are_cut_off_are_read_again(place: Place, proxy: FaultyProxy) -> None:
+    async def use(store: AsyncEventStore) -> None:
+        for _ in range(5):
+            reads = [asyncio.ensure_future(positions(store)) for _ in range(20)]
+            await asyncio.sleep(0.001)
+            await asyncio.to_thread(proxy.cut)
+            assert await asyncio.gather(*reads) == [[1]] * 20
+
+    run(place, use)
+
+
+def test_prepared_statements_that_are_gone_are_prepared_again(place: Place) -> None:
+    async def use(store: AsyncEventStore) -> None:
+        assert await positions(store) == [1]
+        engine = store.store.engine
+        assert isinstance(engine, PostgresEngine)
+        for reading in engine._reading_connections:
+            reading.run("deallocate all")
+        assert await positions(store) == [1]
+        assert await positions(store) == [1]
+
+    run(place, use)
+
+
+def test_errors_are_ours(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use(store: AsyncEventStore) -> None:
+        async def fail(*_: Any) -> None:
+            raise psycopg.errors.QueryCanceled("canceling statement due to statement timeout")
+
+        monkeypatch.setattr(awaiting.Search, "page_awaited", fail)
+        with pytest.raises(Unavailable, match="statement timeout"):
+            await positions(store)
+
+    run(place, use)
+
+
+def test_a_store_serves_one_loop_after_another(place: Place, in_threads: list[object]) -> None:
+    with place.connect() as sync:
+        sync.append(Event("First", {}, tags=["first"]))
+        time.sleep(NEWS_SECONDS)
+        for _ in range(3):
+            assert asyncio.run(positions(AsyncEventStore(sync))) == [1]
+        assert in_threads == []
+
+
+def test_a_closed_store_reads_nothing(place: Place) -> None:
+    async def use(store: AsyncEventStore) -> None:
+        reads = [asyncio.ensure_future(positions(store)) for _ in range(50)]
+        await asyncio.sleep(0)
+        await store.close()
+        for found in await asyncio.gather(*reads, return_exceptions=True):
+            assert found == [1] or isinstance(found, StoreClosed)
+        with pytest.raises(StoreClosed):
+            await positions(store)
+
+    run(place, use)
