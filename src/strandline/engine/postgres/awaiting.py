@@ -1,4 +1,4 @@
-"""Reads that an event loop waits for by itself: to hand a short one to a thread and back costs about as much as the read."""
+"""Reads that an event loop waits for by itself: a thread in between takes a quarter of the client's time for a short one."""
 
 from __future__ import annotations
 
