@@ -28,6 +28,7 @@ class Batch:
         self._sizes: list[int] = []
         self._events: list[Event] = []
         self._by_tag: dict[str, list[int]] = {}
+        self._indexed = 0
         self._e_request: list[int] = []
         self._e_span: list[int] = []
         self._e_tags: list[str] = []
@@ -67,14 +68,10 @@ class Batch:
             self._e_condition.extend([None] * (count - 1))
             self._e_span.extend(range(-1, -count, -1))
         self._e_request.extend([number] * count)
-        for place, event in enumerate(events, len(self._events) + 1):
-            self._e_tags.append(event.raw_tags)
-            self._e_metadata.append(encode_metadata(event.metadata))
-            for tag in index_tags(event.tags, event.stream, event.subject, event.key):
-                if tag in self._by_tag:
-                    self._by_tag[tag].append(place)
-                else:
-                    self._by_tag[tag] = [place]
+        self._e_tags.extend([event.raw_tags for event in events])
+        self._e_metadata.extend(
+            [encode_metadata(event.metadata) if event.metadata else None for event in events]
+        )
         self._events.extend(events)
 
     def parameters(self, refused: int, now: int | None) -> tuple[Value, ...]:
@@ -129,11 +126,23 @@ class Batch:
     def _rivals(self, query: Query) -> list[int]:
         """The numbers of those events already in the batch that match."""
         found: set[int] = set()
+        self._index()
         for item in query.items if self._events else ():
             found.update(
                 number for number in self._candidates(item) if item.matches(self._events[number - 1])
             )
         return sorted(found)
+
+    def _index(self) -> None:
+        """Know by their tags all events so far; a batch of one request has nobody who asks."""
+        for place in range(self._indexed, len(self._events)):
+            event = self._events[place]
+            for tag in index_tags(event.tags, event.stream, event.subject, event.key):
+                if tag in self._by_tag:
+                    self._by_tag[tag].append(place + 1)
+                else:
+                    self._by_tag[tag] = [place + 1]
+        self._indexed = len(self._events)
 
     def _candidates(self, item: QueryItem) -> Sequence[int]:
         tags = item.index_tags()
