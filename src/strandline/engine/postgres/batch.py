@@ -69,9 +69,7 @@ class Batch:
             self._e_span.extend(range(-1, -count, -1))
         self._e_request.extend([number] * count)
         self._e_tags.extend([event.raw_tags for event in events])
-        self._e_metadata.extend(
-            [encode_metadata(event.metadata) if event.metadata else None for event in events]
-        )
+        self._e_metadata.extend([encode_metadata(event.metadata) for event in events])
         self._events.extend(events)
 
     def parameters(self, refused: int, now: int | None) -> tuple[Value, ...]:
