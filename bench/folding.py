@@ -33,28 +33,13 @@ from .commands import Course
 from .homes import Databases, Directories, Home
 from .machine import MIB, ForeignLoad, descendants_with, describe, resident_bytes
 from .page.svg import Series, chart
-from .workload import NewEvent, Workload, any_event
+from .workload import Log, NewEvent, any_event
 
 BATCH = 1_000
 PARTITIONS = 2
 DIRECTORY = Path("/var/tmp")
 SAMPLE_SECONDS = 0.05
 BOTH = (["bench.commands:Course", "bench.commands:Student"], ["courses", "students"])
-
-
-@dataclass(frozen=True)
-class Log(Workload):
-    """A history with as many courses as we like; if there is one, no key can be hotter."""
-
-    keys: int
-
-    @property
-    def courses(self) -> int:
-        return self.keys
-
-    @property
-    def name(self) -> str:
-        return f"{self.events:,} events, {self.keys:,} keys"
 
 
 @dataclass
