@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -83,19 +82,10 @@ def _warm_up(url: str) -> None:
 
 
 def _audit(lab: Lab, store: Store, appends: int) -> Measured:
-    """One audit, which has to find the planted lies; in the quick run the first of the session."""
+    """One audit, which has to find the planted lies; what Spark takes longer for the first time is in it."""
     path = lab.directory / f"audit-{appends}.db"
     lies = auditing.planted(path, appends, auditing.COURSES["many courses"])
-    if lab.settings.is_full:
-        _warm_up_audits(lab.directory)
     spark = session()
     with lab.watched():
         checked, seconds = auditing.judge(spark, path, lies)
     return Measured(checked / seconds, *[seconds * 1e3] * 3, operations=1)
-
-
-@cache
-def _warm_up_audits(directory: Path) -> None:
-    path = directory / "audit-warm-up.db"
-    lies = auditing.planted(path, auditing.WARM_UP, auditing.COURSES["many courses"])
-    auditing.judge(session(), path, lies)
