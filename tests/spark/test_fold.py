@@ -171,6 +171,20 @@ def test_keys_of_whole_batches_are_those_of_single_events() -> None:
         )
 
 
+@pytest.mark.parametrize("projection", [*PROJECTIONS, Everything], ids=lambda cls: cls.__name__)
+def test_a_state_that_a_fold_begins_with_is_that_of_the_class(projection: Any) -> None:
+    key = [str(number) for number, _ in enumerate(shape_of(projection).key)]
+    mine, other, usual = (
+        Fold(projection).state(tuple(key)),
+        Fold(projection).state(tuple(key)),
+        projection(*key),
+    )
+    assert mine == usual
+    assert [*map(type, vars(mine).values())] == [*map(type, vars(usual).values())]
+    mutable = [name for name, value in vars(mine).items() if isinstance(value, (list, dict, set))]
+    assert all(vars(mine)[name] is not vars(other)[name] for name in mutable)
+
+
 def test_a_key_has_the_same_bucket_everywhere() -> None:
     keys = pa.array(["a", "b", "a", "\u00e4", ""])
     assert buckets_of(keys, 7).to_pylist() == [4, 4, 4, 1, 0]

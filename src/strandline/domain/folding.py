@@ -17,6 +17,7 @@ Reader = Callable[[SequencedEvent], DomainEvent]
 
 # Without a look at vars(state) Python keeps the fields of an object in it, and not in a dict beside it.
 _set = object.__setattr__
+_new = str.__new__  # what a TagId's own looks at is known: a text that is part of a tag
 
 
 class Fold:
@@ -44,10 +45,10 @@ class Fold:
         }
 
     def state(self, key: Key) -> Projection:
-        """The state of a key before its first event, with less ado than the class makes of it."""
+        """The state of a key of texts before its first event, with less ado than the class makes of it."""
         state = object.__new__(self.projection)
         for (name, kind), value in zip(self._key, key, strict=True):
-            _set(state, name, kind(value))
+            _set(state, name, _new(kind, value))
         for name, default, is_immutable in self._defaults:
             _set(state, name, default if is_immutable else copy.deepcopy(default))
         return state
