@@ -173,8 +173,9 @@ def _conclude(console: Console, file: RunFile, not_taken: Sequence[Turn], settin
         _say(
             console,
             "left to make bench-full: logs of 1 M and 10 M events, asyncio and threads with every number of "
-            "clients, conflicts, costs per events of a tag, subscriptions, Spark, flushes, the peers' fast settings, "
-            "node event-storage",
+            "clients, conflicts, costs per events of a tag, subscriptions, two tables with many keys on Spark, flushes, "
+            "the peers' fast settings, peers with small logs, node event-storage; the wallet, the limits of the machine "
+            "and the audit were measured once",
             "dim",
         )
 

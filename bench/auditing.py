@@ -44,24 +44,34 @@ def main(arguments: list[str] | None = None) -> None:
 
 def measure(spark: Any, path: Path, name: str, appends: int, rounds: int) -> None:
     """Fill a log, audit it several times, and say how long that took."""
-    with strandline.connect(path) as store:
-        fill(store, appends, COURSES.get(name, 10))
-    lies = plant(path, appends)
+    lies = planted(path, appends, COURSES.get(name, 10))
     for _ in range(rounds):
-        start = time.perf_counter()
-        report = sls.audit(spark, str(path))
-        seconds = time.perf_counter() - start
-        found = [row.first for row in report.details.collect()]
-        if found != lies:
-            raise SystemExit(f"planted {lies}, found {found}")
-        rate = round(report.checked / seconds)
+        checked, seconds = judge(spark, path, lies)
         told = {
             "log": name,
-            "appends": report.checked,
+            "appends": checked,
             "seconds": round(seconds, 2),
-            "appends_per_second": rate,
+            "appends_per_second": round(checked / seconds),
         }
         print(json.dumps(told), flush=True)
+
+
+def planted(path: Path, appends: int, courses: int) -> list[int]:
+    """Fill a log, and let some appends lie; returns which."""
+    with strandline.connect(path) as store:
+        fill(store, appends, courses)
+    return plant(path, appends)
+
+
+def judge(spark: Any, path: Path, lies: list[int]) -> tuple[int, float]:
+    """Audit a log: how many appends were judged, and in how many seconds."""
+    start = time.perf_counter()
+    report = sls.audit(spark, str(path))
+    seconds = time.perf_counter() - start
+    found = [row.first for row in report.details.collect()]
+    if found != lies:
+        raise SystemExit(f"planted {lies}, found {found}")
+    return report.checked, seconds
 
 
 def fill(store: EventStore, appends: int, courses: int) -> None:

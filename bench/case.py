@@ -95,6 +95,8 @@ class Case:
     in_quick: Fits = in_any_way
     is_rate: bool = True
     once: bool = False  # what does not vary from round to round, or takes too long
+    once_in_quick: bool = False  # what has no goal, or takes too long there
+    log: str = ""  # the name of its log, if it has one of its own
     events: int = 0  # in the log; 0: as many as the settings say
     clients: int = 1
     per_tag: int = 0  # events of the tag that this is about
@@ -114,6 +116,7 @@ class RawCase:
     in_quick: bool = True
     is_rate: bool = True
     once: bool = False
+    once_in_quick: bool = True  # it has no goal
     events: int = 0
     clients: int = 1
     per_tag: int = 0

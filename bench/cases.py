@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from . import deciding, following, footprint, limits, reading, spark, subscribing, wallets
+from . import deciding, following, footprint, jobs, limits, reading, spark, subscribing, wallets
 from .case import Case, RawCase, Size, both, by_command, in_no_way
 from .lab import Settings
 from .peers import event_storage
@@ -31,6 +31,7 @@ def store_cases(settings: Settings) -> list[Case]:
         *following.cases(settings),
         *subscribing.cases(),
         *spark.cases(usual),
+        *jobs.cases(usual),
         *reading.conditions(usual),
         *deciding.processes(settings),
         *[case for events in settings.sizes for case in _in_a_log_of(events, settings)],
@@ -47,6 +48,7 @@ def _in_a_log_of(events: int, settings: Settings) -> Iterator[Case]:
     if events > settings.events:
         yield from reading.conditions(size)
         yield from spark.cases(size)
+        yield from jobs.cases(size)
     yield footprint.memory(size)
 
 

@@ -83,15 +83,15 @@ def _crowd(action: Action, clients: int, size: Size, in_quick: Fits) -> Case:
 
 
 def _in_quick(settings: Settings, action: Action, clients: int, size: Size) -> Fits:
-    """Few and many clients; of other sizes only what shows whether a small log is faster."""
+    """Few and many clients; of other sizes only what shows whether a small log of ours is faster."""
     few, many = min(settings.clients), max(settings.clients)
     if not size.is_usual:
-        return in_any_way if action == "append" and clients == many else in_no_way
+        return by_command if action == "append" and clients == many else in_no_way
     if clients == many:
         return in_any_way
-    if action == "append":
-        return in_threads_or_on_a_server
-    return in_threads if clients == few else in_no_way
+    if clients != few:
+        return in_no_way
+    return in_threads_or_on_a_server if action == "append" else in_threads
 
 
 def _measure(lab: Lab, store: Store, action: Action, clients: int, events: int) -> Measured:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import sys
@@ -31,30 +32,15 @@ from strandline.domain.folding import Fold
 
 from .commands import Course
 from .homes import Databases, Directories, Home
-from .machine import MIB, ForeignLoad, descendants_with, describe, resident_bytes
+from .machine import MIB, ForeignLoad, descendants_with, describe, own_seconds, resident_bytes
 from .page.svg import Series, chart
-from .workload import NewEvent, Workload, any_event
+from .workload import Log, NewEvent, any_event
 
 BATCH = 1_000
 PARTITIONS = 2
 DIRECTORY = Path("/var/tmp")
 SAMPLE_SECONDS = 0.05
 BOTH = (["bench.commands:Course", "bench.commands:Student"], ["courses", "students"])
-
-
-@dataclass(frozen=True)
-class Log(Workload):
-    """A history with as many courses as we like; if there is one, no key can be hotter."""
-
-    keys: int
-
-    @property
-    def courses(self) -> int:
-        return self.keys
-
-    @property
-    def name(self) -> str:
-        return f"{self.events:,} events, {self.keys:,} keys"
 
 
 @dataclass
@@ -67,6 +53,7 @@ class Row:
     seconds: list[float] = field(default_factory=list)
     worker_mib: float = 0.0
     foreign_cores: float = 0.0
+    cpu_seconds: list[float] = field(default_factory=list)  # of all processes of ours, the server's too
 
     @property
     def median(self) -> float:
@@ -178,11 +165,12 @@ def _timed(row: Row) -> Iterator[None]:
 
     thread = threading.Thread(target=watch)
     thread.start()
-    foreign, began = ForeignLoad(), perf_counter()
+    foreign, cpu, began = ForeignLoad(), own_seconds(os.getpid()), perf_counter()
     try:
         yield
     finally:
         row.seconds.append(perf_counter() - began)
+        row.cpu_seconds.append(own_seconds(os.getpid()) - cpu)
         row.foreign_cores = max(row.foreign_cores, foreign.cores())
         is_over.set()
         thread.join()
@@ -232,7 +220,7 @@ def _table(rows: Sequence[Row]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("log", "way"):
         table.add_column(column, no_wrap=True)
-    for column in ("median s", "min–max", "events/s", "worker MiB", "others"):
+    for column in ("median s", "min–max", "events/s", "cpu s", "worker MiB", "others"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
@@ -241,6 +229,7 @@ def _table(rows: Sequence[Row]) -> Table:
             f"{row.median:.2f}",
             f"{min(row.seconds):.2f}–{max(row.seconds):.2f}",
             f"{row.events / row.median:,.0f}",
+            f"{statistics.median(row.cpu_seconds):.2f}",
             f"{row.worker_mib:.0f}" if row.worker_mib else "",
             f"{row.foreign_cores:.2f}",
         )

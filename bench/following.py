@@ -23,7 +23,7 @@ from .workload import Workload
 
 PAUSE_SECONDS = 0.005
 NEW = "New"
-QUICK_EVENTS = 20_000
+QUICK_EVENTS = 10_000
 
 
 def cases(settings: Settings) -> Iterator[Case]:

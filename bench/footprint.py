@@ -21,7 +21,7 @@ from .workload import Workload
 DISK_CLIENTS = 64
 # As many as the slower of a home writes in some seconds; the quick run writes a part.
 DISK_EVENTS: dict[HomeName, int] = {"embedded": 50_000, "postgres": 5_000}
-QUICK_DISK_EVENTS: dict[HomeName, int] = {"embedded": 20_000, "postgres": 3_000}
+QUICK_DISK_EVENTS: dict[HomeName, int] = {"embedded": 10_000, "postgres": 2_000}
 
 
 def cases(settings: Settings, size: Size) -> Iterator[Case]:

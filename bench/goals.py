@@ -117,11 +117,21 @@ def _sustained(stores: tuple[str, ...]) -> Iterator[Goal]:
 
 
 def _by_spark(stores: tuple[str, ...]) -> Iterator[Goal]:
-    """What our source has to reach beside Spark's own for JDBC."""
+    """What our source has to reach beside Spark's own for JDBC, a rebuild beside one process, one pass beside two."""
+    pairs = [
+        ("spark:read", "spark:read-jdbc", 1.0, 1.1),
+        ("spark:narrow", "spark:narrow-jdbc", 1 / 1.5, 1.0),
+        *[(f"spark:rebuild@{keys}", f"spark:process@{keys}", 1.0, 1.0) for keys in ("2k", "50k")],
+        *[(f"spark:two@{keys}", f"spark:each@{keys}", 1.2, 1.2) for keys in ("2k", "50k")],
+    ]
     for size, note in (("", MEANT_FOR_A_MILLION), (":1M", "")):
-        for case, floor, target in (("spark:read", 1, 1.1), ("spark:narrow", 1 / 1.5, 1)):
-            beside = f"{case}-jdbc{size}"
-            yield Goal(f"{case}{size}", stores, floor, target, of="share", beside=beside, note=note)
+        for case, beside, floor, target in pairs:
+            yield Goal(
+                f"{case}{size}", stores, floor, target, of="share", beside=f"{beside}{size}", note=note
+            )
+    for keys in ("2k", "50k"):  # the time per event must not grow
+        case = f"spark:rebuild@{keys}"
+        yield Goal(f"{case}:1M", stores, 1, 1, of="growth", beside=case)
 
 
 def _by_command(stores: tuple[str, ...], *aims: tuple[float, float]) -> Iterator[Goal]:

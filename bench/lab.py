@@ -13,11 +13,12 @@ from .homes import Home, HomeName
 from .machine import ForeignLoad
 from .processes import Workers
 from .stores import Running, Store
-from .workload import NewEvent, Workload
+from .workload import Log, NewEvent, Workload
 
 BATCH = 1_000
 
-History = Literal["course", "campus"]
+History = Literal["course", "campus", "2k", "50k"]
+COURSES: dict[History, int] = {"2k": 2_000, "50k": 50_000}  # in those that are named by it
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Lab:
         if key not in self._prefilled:
             home = self.homes[store.home]
             place = home.make(f"{store.prefilled_as}-{history}-{events}")
-            new_events = _events(history, Workload(events))
+            new_events = _events(history, events)
             with store.serve(place) as running, store.connect(running.address) as client:
                 while batch := list(islice(new_events, BATCH)):
                     client.append_batch(batch)
@@ -117,5 +118,7 @@ class Lab:
         return self._prefilled[key]
 
 
-def _events(history: History, workload: Workload) -> Iterator[NewEvent]:
-    return workload.history() if history == "course" else workload.campus_history()
+def _events(history: History, events: int) -> Iterator[NewEvent]:
+    if history == "campus":
+        return Workload(events).campus_history()
+    return (Log(events, COURSES[history]) if history in COURSES else Workload(events)).history()

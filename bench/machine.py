@@ -88,7 +88,7 @@ class ForeignLoad:
 
 
 def _foreign_seconds() -> float:
-    return _busy_seconds() - _own_seconds(os.getpid())
+    return _busy_seconds() - own_seconds(os.getpid())
 
 
 def _busy_seconds() -> float:
@@ -98,7 +98,7 @@ def _busy_seconds() -> float:
     return (user + nice + system + irq + soft_irq) / _TICKS
 
 
-def _own_seconds(pid: int) -> float:
+def own_seconds(pid: int) -> float:
     """CPU seconds of a process and its descendants; those that ended are in the figures of their parents."""
     processes = _processes()
     return sum(processes[process][1] for process in _family(pid, processes) if process in processes)

@@ -19,7 +19,7 @@ GROUPS = (
 )
 # Not /tmp: that is memory on many machines, and flushes to memory cost nothing.
 DIRECTORY = Path("/var/tmp")
-QUICK = Settings(events=100_000, clients=(1, 8, 64), seconds=0.4, rounds=3, sizes=(1_000,))
+QUICK = Settings(events=100_000, clients=(1, 8, 64), seconds=0.3, rounds=3, sizes=(1_000,))
 FULL = Settings(
     events=100_000,
     clients=(1, 8, 64),

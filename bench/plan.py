@@ -91,7 +91,7 @@ def _turns(
     cases: Sequence[Case | RawCase], stores: Sequence[Store], number: int, *, is_full: bool
 ) -> Iterator[Turn]:
     for case in cases:
-        if case.once and number > 0:
+        if number > 0 and (case.once or (case.once_in_quick and not is_full)):
             continue
         if isinstance(case, RawCase):
             if is_full or case.in_quick:
@@ -100,7 +100,7 @@ def _turns(
         for store in stores:
             is_wanted = case.group in FAST_GROUPS or not store.is_fast
             if case.fits(store) and (is_wanted if is_full else case.in_quick(store)):
-                log = f"{store.home} {store.prefilled_as} {case.events}" if case.events else ""
+                log = f"{store.home} {store.prefilled_as} {case.log}{case.events}" if case.events else ""
                 yield Turn(case.name, store.name, number, case.events, log, _bound(case, store))
 
 

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 import strandline
 import strandline.spark as sls
+from strandline.errors import MissingDependency
 
-from .case import Absent, Case, Measured, Size, by_command_in_threads_on_a_server, in_no_way
+from .case import Absent, Case, Measured, Size, by_command_in_threads_on_a_server
 from .clients import run_threads
 from .lab import Lab
 from .stores import Store
@@ -49,7 +50,7 @@ def cases(size: Size) -> Iterator[Case]:
             "events/s",
             partial(_read_all, read=read, events=size.events),
             by_command_in_threads_on_a_server,
-            in_no_way,
+            size.in_quick(),
             events=size.events,
         )
 
@@ -89,7 +90,7 @@ def narrow_by_jdbc(url: str, head: int) -> Any:
 
 
 def _source(url: str) -> Any:
-    return _session().read.format("strandline").option("url", url).option("partitions", PARTITIONS)
+    return session().read.format("strandline").option("url", url).option("partitions", PARTITIONS)
 
 
 def _jdbc(url: str, head: int) -> Any:
@@ -107,10 +108,14 @@ def _jdbc(url: str, head: int) -> Any:
         "upperBound": head + 1,
         "numPartitions": PARTITIONS,
     }
-    return _session().read.format("jdbc").options(**options).load()
+    return session().read.format("jdbc").options(**options).load()
 
 
 @cache
-def _session() -> Any:
+def session() -> Any:
+    """The session of all measurements, with the driver for JDBC if there is one."""
     jar = jdbc_jar()
-    return sls.session(f"local[{PARTITIONS}]", **({"spark.driver.extraClassPath": jar} if jar else {}))
+    try:
+        return sls.session(f"local[{PARTITIONS}]", **({"spark.driver.extraClassPath": jar} if jar else {}))
+    except MissingDependency as error:
+        raise Absent(f"{error}: {error.hint}") from error

@@ -72,6 +72,7 @@ def cases(clients: int) -> Iterator[Case]:
             partial(_operate, operation=operation, clients=clients),
             by_command,
             by_command_in_threads,
+            once_in_quick=True,
             clients=clients,
         )
 

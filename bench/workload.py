@@ -104,6 +104,21 @@ class Workload:
         return Workload(min(self.events, 1_000))
 
 
+@dataclass(frozen=True)
+class Log(Workload):
+    """A history with as many courses as we like; if there is one, no key can be hotter."""
+
+    keys: int
+
+    @property
+    def courses(self) -> int:
+        return self.keys
+
+    @property
+    def name(self) -> str:
+        return f"{self.events:,} events, {self.keys:,} keys"
+
+
 @lru_cache(256)
 def _prepared(workload: Workload, client: int, clients: int) -> list[Decision]:
     choose, made = random.Random(client), []

@@ -115,15 +115,42 @@ def test_strace_sees_every_durable_store_flush_if_it_is_there(rehearsal: tuple[d
         assert seen[store]["median"] >= 1 or handed_over >= 50, store
 
 
-def test_spark_reads_by_our_source_and_by_jdbc_if_there_is_a_driver(directory: Path) -> None:
-    result, shown = rehearse(directory / "spark", "postgres,spark")
-    names = {one["case"] for one in result["summaries"] if one["store"] == "strandline-pg"}
-    assert {"spark:read", "spark:narrow"} <= names
+def test_spark_reads_folds_and_audits_and_reads_by_jdbc_if_there_is_a_driver(directory: Path) -> None:
+    result, shown = rehearse(directory / "spark", "spark")
+    names = {(one["case"], one["store"]) for one in result["summaries"]}
+    by_jdbc = {("spark:read-jdbc", "strandline-pg"), ("spark:narrow-jdbc", "strandline-pg")}
+    expected = {
+        *(("spark:read", "strandline-pg"), ("spark:narrow", "strandline-pg"), ("spark:audit", "strandline")),
+        *(
+            (f"spark:{way}@{keys}", "strandline-pg")
+            for way in ("rebuild", "process", "two", "each")
+            for keys in ("2k", "50k")
+        ),
+    }
     if jdbc_jar() is None:
         assert shown.count("no JDBC driver") == 1
-        assert {one["case"] for one in result["absent"]} == {"spark:read-jdbc", "spark:narrow-jdbc"}
+        assert {(one["case"], one["store"]) for one in result["absent"]} == by_jdbc
+        assert names == expected
     else:
-        assert {"spark:read-jdbc", "spark:narrow-jdbc"} <= names
+        assert names == expected | by_jdbc
+    judged = {one["case"] for one in result["goals"]}
+    assert judged >= {"spark:rebuild@2k", "spark:rebuild@50k", "spark:two@2k", "spark:two@50k"}
+
+
+def test_what_spark_needs_and_has_not_is_told(directory: Path) -> None:
+    script = """
+import strandline.spark as sls
+from strandline.errors import MissingDependency
+def session(*_, **__):
+    raise MissingDependency("no Java is here", hint="install one")
+sls.session = session
+from bench.__main__ import main
+main()
+"""
+    command = ("-c", script, *TINY, "--only", "embedded,spark", "--directory", str(directory))
+    ran = run(*command, "--json", str(directory / "java" / "bench.json"))
+    assert ran.returncode == 0, ran.stderr
+    assert "not measured on strandline: spark:audit: no Java is here: install one" in ran.stdout
 
 
 def test_a_quick_run_copies_its_logs_flushes_and_says_what_it_leaves_out(directory: Path) -> None:
@@ -137,6 +164,7 @@ def test_a_quick_run_copies_its_logs_flushes_and_says_what_it_leaves_out(directo
         for case in ("append@4", "append@4:30")
         for store in EXPECTED
         if "fast" not in store and not store.startswith(("event-storage", "raw"))
+        if case == "append@4" or store.startswith("strandline")
     }
     server = result["machine"]["postgres"]
     assert (server["fsync"], server["synchronous_commit"]) == ("on", "on")

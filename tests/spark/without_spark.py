@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -32,27 +33,23 @@ from strandline.spark.source.arrow import raw_columns
 def shuffled(
     store: EventStore, folds: Sequence[Fold], *, until: int | None = None, partitions: int = 2, size: int = 5
 ) -> list[list[pa.RecordBatch]]:
-    """The log as the tasks get it: read in batches, packed by projection and bucket, a bucket for each task."""
+    """The log as the tasks get it: read in batches, packed by bucket, a bucket for each task."""
     told = Told(tuple(map(Keying.of, folds)), columns_for(folds), partitions)
     rows = list(map(msgspec.structs.astuple, store.read(Query.user(), until=until)))
     raw = [raw_columns(rows[start : start + size]) for start in range(0, len(rows), size)]
     batches = [batch for one in raw for batch in packed_batches(one, told)]
     found = [row for batch in batches for row in batch.to_pylist()]
     Random(size).shuffle(found)  # as they may come out of a shuffle
-    packed = sorted(found, key=_order)
+    packed = sorted(found, key=itemgetter("position"))
     tasks = [[row for row in packed if row["bucket"] == bucket] for bucket in range(partitions)]
     return [[pa.RecordBatch.from_pylist([row], batches[0].schema) for row in task] for task in tasks]
-
-
-def _order(row: dict[str, Any]) -> tuple[int, int, int]:
-    return row["projection"], row["position"], row["last"]
 
 
 def passed(folds: Sequence[Fold], batches: Sequence[pa.RecordBatch]) -> Iterator[Folded]:
     """What one task folds."""
     one = Pass(folds)
     for batch in batches:
-        yield from feed(one, folds, batch)
+        feed(one, folds, batch)
     yield from one.end()
 
 

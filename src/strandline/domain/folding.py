@@ -1,18 +1,23 @@
-"""Folding many events into the states of many keys of one projection: what is worked out once for all of them."""
+"""Folding many events into the states of many keys of projections: what is worked out once for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
-from typing import Any
 
 from ..event import SequencedEvent
-from .event import reader
+from .event import DomainEvent, reader
 from .projection import Projection
 from .shape import shape_of
 
 Key = tuple[str, ...]
 """The values of a projection's key fields."""
+Reader = Callable[[SequencedEvent], DomainEvent]
+
+# Without a look at vars(state) Python keeps the fields of an object in it, and not in a dict beside it.
+_set = object.__setattr__
+_new = str.__new__  # what a TagId's own looks at is known: a text that is part of a tag
 
 
 class Fold:
@@ -23,12 +28,30 @@ class Fold:
         self.projection = projection
         self.types: Sequence[str] = sorted(shape.handlers)
         self.prefixes = [f"{kind.prefix}:" for _, kind in shape.key]
+        self._key, self._defaults = shape.key, shape.state
         self.is_last_only = projection._last_only
         self.sees_recorded = shape.sees_recorded
-        self._routes: dict[str, tuple[Callable[..., None], bool, Callable[[SequencedEvent], Any]]] = {
+        self._routes: dict[str, tuple[Callable[..., None], bool, Reader]] = {
             name: (getattr(projection, handler.name), handler.takes_recorded, reader(cls))
             for name, (handler, cls) in shape.handlers.items()
         }
+        self.classes = {name: cls for name, (_, cls) in shape.handlers.items()}
+
+    def handlers(self, classes: Mapping[str, type[DomainEvent]]) -> dict[str, Callable[..., None] | None]:
+        """What takes a state and a typed event of such a class, by type; None where it takes `apply`."""
+        return {
+            name: None if takes_recorded or classes.get(name) is not self.classes[name] else handle
+            for name, (handle, takes_recorded, _) in self._routes.items()
+        }
+
+    def state(self, key: Key) -> Projection:
+        """The state of a key of texts before its first event, with less ado than the class makes of it."""
+        state = object.__new__(self.projection)
+        for (name, kind), value in zip(self._key, key, strict=True):
+            _set(state, name, _new(kind, value))
+        for name, default, is_immutable in self._defaults:
+            _set(state, name, default if is_immutable else copy.deepcopy(default))
+        return state
 
     def keys(self, tags: Iterable[str]) -> Iterable[Key]:
         """The keys whose tags are all among these."""
@@ -43,8 +66,15 @@ class Fold:
             else:
                 handle(state, read(event))
         except Exception as error:
-            error.add_note(f"while {type(state).__name__} took event {event.position}, a {event.type}")
+            note_where(error, self.projection, event)
             raise
+
+
+def note_where(error: Exception, projection: type[Projection], event: SequencedEvent) -> None:
+    """Let an error say, once, which event could not be taken."""
+    note = f"while {projection.__name__} took event {event.position}, a {event.type}"
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 def keys_among(tags: Iterable[str], prefixes: Sequence[str]) -> Iterable[Key]:
@@ -56,3 +86,15 @@ def keys_among(tags: Iterable[str], prefixes: Sequence[str]) -> Iterable[Key]:
             for prefix in prefixes
         )
     )
+
+
+def read_all(events: Iterable[SequencedEvent], readers: Mapping[str, Reader]) -> list[DomainEvent | None]:
+    """The typed forms of events; None where there is no reader, or it fails: `Fold.apply` tells why."""
+    typed: list[DomainEvent | None] = []
+    for event in events:
+        read = readers.get(event.type)
+        try:
+            typed.append(None if read is None else read(event))
+        except Exception:  # noqa: BLE001
+            typed.append(None)
+    return typed

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -19,12 +20,12 @@ from ...domain.folding import Fold
 from ...query import Query
 from ..frames import fixed_head
 from ..reach import reachable
-from ..source.arrow import Raw
+from ..source.arrow import Raw, tag_lists
 from ..source.batch import planned
 from ..source.options import Options
 from ..source.ranges import Range
 from ..source.reading import raw_batches
-from .columns import KEY, columns_for
+from .columns import columns_for
 from .keying import Keying, buckets_of
 from .rows import packed
 
@@ -32,23 +33,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAME = "strandline-fold"
-SCHEMA = "bucket INT, projection INT, position BIGINT, last BIGINT, events BINARY"
+SCHEMA = "bucket INT, position BIGINT, events BINARY"
 FEWEST_EVENTS = 10_000  # a task for less costs more than it saves
 PIECE_BYTES = 1 << 16  # a row of Spark: large ones a JVM must find whole regions of its heap for
 MOST_EVENTS = 500_000  # each may have a key of its own, and a task keeps the states of its keys
+MOST_STATES = 1_000_000  # of all projections
 SPARKS_OWN = 200
 PIECES_BYTES = 8 << 20  # in one batch
 EVENT_BYTES = 100  # beside the data
 
-_ARROW = pa.schema(
-    {
-        "bucket": pa.int32(),
-        "projection": pa.int32(),
-        "position": pa.int64(),
-        "last": pa.int64(),
-        "events": pa.binary(),
-    }
-)
+ROW_BITS = 32
+
+_ARROW = pa.schema({"bucket": pa.int32(), "position": pa.int64(), "events": pa.binary()})
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -64,29 +60,29 @@ def bucketed(
 ) -> DataFrame:
     """What the projections handle up to a position, or the present head, in one pass over the log.
 
-    A row has events of one projection in one bucket; a task gets a bucket, one projection after the other, each in the
-    order of positions.
+    A row has events of one bucket, for all projections; a task gets a bucket, in the order of positions.
     """
     address = reachable(spark, url)
     head = fixed_head(address, log, until)
-    count = bucket_count(head, _wanted(str(spark.conf.get("spark.sql.shuffle.partitions"))))
+    wanted = _wanted(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    count = bucket_count(head, wanted, len(folds))
     told = Told(tuple(map(Keying.of, folds)), columns_for(folds), count)
     types = sorted({name for fold in folds for name in fold.types})
     spark.dataSource.register(FoldSource)
     reader = spark.read.format(NAME).options(url=address, log=log, until=head)
     reader = reader.options(query=Query.types(*types).to_json(), told=msgspec.json.encode(told).decode())
     divided = reader.schema(SCHEMA).load().repartitionById(count, "bucket")
-    # An event with many keys may begin several pieces; of these the one that goes on to later events is the last.
-    return divided.sortWithinPartitions("projection", "position", "last")
+    return divided.sortWithinPartitions("position")
 
 
 def _wanted(setting: str) -> int:
     return int(setting) if setting.isdecimal() else SPARKS_OWN  # it may be "auto"
 
 
-def bucket_count(events: int, wanted: int) -> int:
+def bucket_count(events: int, wanted: int, projections: int = 1) -> int:
     """As many as Spark would make, but no tiny ones, and none with more keys than fit into memory."""
-    return max(1, min(wanted, -(-events // FEWEST_EVENTS)), -(-events // MOST_EVENTS))
+    large = max(-(-events // MOST_EVENTS), -(-events * projections // MOST_STATES))
+    return max(1, min(wanted, -(-events // FEWEST_EVENTS)), large)
 
 
 class FoldSource(DataSource):
@@ -127,55 +123,71 @@ class BucketReader(DataSourceReader):
 
 
 class Piece(NamedTuple):
-    """Packed events of one projection in one bucket, from a position to another."""
+    """Packed events of one bucket, from a position on."""
 
     bucket: int
-    projection: int
     position: int
-    last: int
-    events: bytes
+    events: pa.Buffer
 
 
 def packed_batches(raw: Raw, told: Told) -> Iterator[pa.RecordBatch]:
-    """A batch of the log, packed by projection and bucket."""
+    """A batch of the log, packed by bucket."""
     pieces: list[Piece] = []
     size = 0
-    for number, keying in enumerate(told.keyings):
-        for piece in _pieces(raw, number, keying, told):
-            pieces.append(piece)
-            size += len(piece.events)
-            if size >= PIECES_BYTES:
-                yield _batch(pieces)
-                pieces, size = [], 0
+    for piece in _pieces(raw, told):
+        pieces.append(piece)
+        size += piece.events.size
+        if size >= PIECES_BYTES:
+            yield _batch(pieces)
+            pieces, size = [], 0
     if pieces:
         yield _batch(pieces)
 
 
 def _batch(pieces: Sequence[Piece]) -> pa.RecordBatch:
-    columns = zip(zip(*pieces, strict=True), _ARROW, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(values, field.type) for values, field in columns], schema=_ARROW
+    buckets, positions, events = zip(*pieces, strict=True)
+    ends = pa.array([0, *accumulate(one.size for one in events)], pa.int32())
+    # Arrow would let a buffer for them grow again and again.
+    joined = pa.Array.from_buffers(
+        pa.binary(), len(pieces), [None, ends.buffers()[1], pa.py_buffer(b"".join(events))]
     )
+    arrays = [pa.array(buckets, pa.int32()), pa.array(positions, pa.int64()), joined]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
 
-def _pieces(raw: Raw, number: int, keying: Keying, told: Told) -> Iterator[Piece]:
-    rows, keys = keying.rows(raw)
-    buckets = buckets_of(keys, told.buckets)
-    order = pc.sort_indices(buckets)  # which is stable: events keep their order
-    rows, keys, buckets = rows.take(order), keys.take(order), buckets.take(order)
+def _pieces(raw: Raw, told: Told) -> Iterator[Piece]:
+    """An event is in a bucket once, whichever projections have keys of it there, and however many."""
+    tags = tag_lists(raw["tags"])
+    found = [_places(*keying.rows(raw, tags), told.buckets) for keying in told.keyings]
+    places = pc.run_end_encode(pa.concat_arrays([places for places, _ in found]).sort()).values
+    buckets = pc.shift_right(places, ROW_BITS)
+    rows = pc.bit_wise_and(places, (1 << ROW_BITS) - 1)
+    columns = {name: raw[name].take(rows) for name in told.columns}
+    events = packed(columns, [_lists(places, *one) for one in found])
     start = 0
-    for end in _ends(buckets, pc.binary_length(raw["data"]).take(rows)):
-        chosen = rows.slice(start, end - start)
-        columns = {name: raw[name].take(chosen) for name in told.columns}
-        positions = columns["position"]
+    for end in _ends(buckets, pc.binary_length(columns["data"])):
         yield Piece(
             buckets[start].as_py(),
-            number,
-            positions[0].as_py(),
-            positions[-1].as_py(),
-            packed({KEY: keys.slice(start, end - start), **columns}),
+            columns["position"][start].as_py(),
+            events.slice(start, end - start).serialize(),
         )
         start = end
+
+
+def _places(rows: pa.Array, keys: pa.Array, buckets: int) -> tuple[pa.Array, pa.Array]:
+    """Keys in the order of buckets and then of the log, each after its bucket and row as one number."""
+    numbers = buckets_of(keys, buckets)
+    order = pc.sort_indices(numbers)  # which is stable: rows keep their order
+    places = pc.bit_wise_or(pc.shift_left(numbers.cast(pa.int64()), ROW_BITS), rows.cast(pa.int64()))
+    return places.take(order), keys.take(order)
+
+
+def _lists(places: pa.Array, of_keys: pa.Array, keys: pa.Array) -> pa.ListArray:
+    """The keys of each place, both in the same order."""
+    runs = pc.run_end_encode(pa.concat_arrays([places, of_keys]).sort()).run_ends  # a place, and its keys
+    numbers = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int32()), len(places)))
+    ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.subtract(runs, numbers)])
+    return pa.ListArray.from_arrays(ends, keys)
 
 
 def _ends(buckets: pa.Array, sizes: pa.Array) -> list[int]:

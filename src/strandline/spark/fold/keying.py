@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ...domain.folding import Fold, keys_among
 from ...event import split_tags
-from ..source.arrow import Raw, tag_lists
+from ..source.arrow import Raw
 from .columns import SEPARATOR
 
 
@@ -26,14 +26,17 @@ class Keying(msgspec.Struct, frozen=True):
         """What a fold says."""
         return cls(fold.types, fold.prefixes)
 
-    def rows(self, raw: Raw) -> tuple[pa.Array, pa.Array]:
-        """The rows of the events that belong to a key, once for each that they belong to, and these keys as texts."""
+    def rows(self, raw: Raw, tags: pa.ListArray) -> tuple[pa.Array, pa.Array]:
+        """The rows of the events that belong to a key, once for each that they belong to, and these keys as texts.
+
+        `tags` are those of the events one by one.
+        """
         is_handled = pc.is_in(raw["type"], value_set=pa.array(self.types, pa.string()))
         if not self.prefixes:
             rows = pc.indices_nonzero(is_handled)
             return rows, pa.repeat(pa.scalar("", pa.string()), len(rows))
         if len(self.prefixes) == 1:
-            return self._rows_by_one(raw, is_handled, self.prefixes[0])
+            return self._rows_by_one(tags, is_handled, self.prefixes[0])
         found = [
             (row, SEPARATOR.join(key))
             for row in pc.indices_nonzero(is_handled).to_pylist()
@@ -44,12 +47,11 @@ class Keying(msgspec.Struct, frozen=True):
         )
 
     @staticmethod
-    def _rows_by_one(raw: Raw, is_handled: pa.Array, prefix: str) -> tuple[pa.Array, pa.Array]:
+    def _rows_by_one(lists: pa.ListArray, is_handled: pa.Array, prefix: str) -> tuple[pa.Array, pa.Array]:
         """The same without a loop, for nearly all projections have one key field."""
-        lists = tag_lists(raw["tags"])
         tags, rows = pc.list_flatten(lists), pc.list_parent_indices(lists)
         is_key = pc.and_(
-            pc.and_(pc.starts_with(tags, prefix), pc.greater(pc.utf8_length(tags), len(prefix))),
+            pc.and_(pc.starts_with(tags, prefix), pc.greater(pc.binary_length(tags), len(prefix.encode()))),
             pc.take(is_handled, rows),
         )
         return rows.filter(is_key), pc.utf8_slice_codeunits(tags.filter(is_key), len(prefix))

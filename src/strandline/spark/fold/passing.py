@@ -2,79 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import ge
+from typing import Any, NamedTuple, NoReturn
 
-from ...domain.folding import Fold
+from ...domain.event import DomainEvent, quick_decoder, reader
+from ...domain.folding import Fold, note_where, read_all
 from ...domain.member import check_key
 from ...domain.projection import Projection
 from ...errors import FollowerFailed, InvalidInput, StrandlineError
 from ...event import SequencedEvent
 from .columns import SEPARATOR
 
+Keyed = tuple[Sequence[int], Sequence[str]]
+"""Keys of a projection, each after the place of an event that belongs to it."""
+
+
+class Events(NamedTuple):
+    """Events column by column, which is all that most projections take; `whole` makes the one at a place."""
+
+    positions: Sequence[int]
+    types: Sequence[str]
+    data: Sequence[bytes]
+    has_metadata: bool
+    whole: Callable[[int], SequencedEvent]
+
 
 class Folded(NamedTuple):
-    """The state of a key, the position of the last event in it, and how many there were."""
+    """The state of a key, and the position of the last event in it."""
 
     number: int
     state: Projection
     position: int
-    events: int
 
 
 class Pass:
-    """Folds the events of one projection after the other, each in the order of the log.
+    """Folds the events of several projections at once, in the order of the log.
 
-    It keeps the states of one projection's keys, and no events; only for `last_only` the newest of each key.
+    It keeps the states of their keys, and no events; only for `last_only` the newest of each key. `events` counts what
+    was folded, once for each key.
     """
 
     def __init__(self, folds: Sequence[Fold]) -> None:
+        self.events = 0
         self._folds = folds
-        self._number = 0
-        self._states: dict[str, _State] = {}
+        self._states: list[dict[str, _State]] = [{} for _ in folds]
+        self._position = 0
+        # An event is read once for all projections that know it by the same class.
+        classes = {
+            name: cls
+            for fold in reversed(folds)
+            if not fold.is_last_only
+            for name, cls in fold.classes.items()
+        }
+        self._handlers = [fold.handlers(classes) for fold in folds]
+        self._readers = {name: reader(cls) for name, cls in classes.items()}
+        unread = dict.fromkeys((name for fold in folds for name in fold.types), _unread)
+        self._decoders: dict[str, Any] = unread | {name: quick_decoder(cls) for name, cls in classes.items()}
 
-    def feed(self, number: int, keys: Iterable[str], events: Iterable[SequencedEvent]) -> Iterator[Folded]:
-        """Take the next events of a projection, each with a key that it belongs to; gives the states of the one before."""
-        if number != self._number:
-            yield from self.end()
-            if number < self._number:
-                raise _out_of_order()
-            self._number = number
-        fold, states = self._folds[number], self._states
-        for key, event in zip(keys, events, strict=False):
+    def feed(self, events: Events, keyed: Sequence[Keyed]) -> None:
+        """Take the next events, and for each projection the keys that they belong to."""
+        positions = [self._position, *events.positions]
+        if any(map(ge, positions, events.positions)):
+            raise _out_of_order()
+        self._position = positions[-1]
+        told = list(zip(events.positions, events.types, self._typed(events), strict=True))
+        for number, (places, keys) in enumerate(keyed):
+            self.events += len(keys)
+            self._fold(number, events, zip(keys, places, map(told.__getitem__, places), strict=True))
+
+    def _typed(self, events: Events) -> Sequence[DomainEvent | None]:
+        decoders = self._decoders
+        if not events.has_metadata:
+            with contextlib.suppress(Exception):  # one by one it will be found which they are, and why
+                return [decoders[name](data) for name, data in zip(events.types, events.data, strict=True)]
+        return read_all(map(events.whole, range(len(events.positions))), self._readers)
+
+    def _fold(self, number: int, events: Events, told: Iterable[tuple[str, int, Told]]) -> None:
+        fold, states, handlers = self._folds[number], self._states[number], self._handlers[number]
+        is_last_only = fold.is_last_only
+        for key, place, (position, name, typed) in told:
             one = states.get(key)
             if one is None:
-                one = states[key] = _State(fold.projection(*split_key(key)))
-            elif event.position <= one.position:
-                raise _out_of_order()
-            one.position = event.position
-            one.events += 1
-            if fold.is_last_only:
-                one.last = event
-            else:
-                _apply(fold, key, one.projection, event)
+                one = states[key] = _State(fold.state(split_key(key)))
+            one.position = position
+            if is_last_only:
+                one.last = events.whole(place)
+                continue
+            handle = handlers[name]
+            try:
+                if handle is None or typed is None:
+                    fold.apply(one.projection, events.whole(place))
+                else:
+                    handle(one.projection, typed)
+            except Exception as error:  # noqa: BLE001
+                _tell(fold, key, events.whole(place), error)
 
     def end(self) -> Iterator[Folded]:
-        """There are no more events: gives the states in the order of their keys, and keeps none."""
-        fold, states, self._states = self._folds[self._number], self._states, {}
-        for key in sorted(states):
-            one = states[key]
-            if one.last is not None:
-                _apply(fold, key, one.projection, one.last)
-            check_key(one.projection, split_key(key))
-            yield Folded(self._number, one.projection, one.position, one.events)
+        """There are no more events: gives the states, those of a projection in the order of their keys, and keeps none."""
+        for number, fold in enumerate(self._folds):
+            states, self._states[number] = self._states[number], {}
+            for key in sorted(states):
+                one = states[key]
+                if one.last is not None:
+                    try:
+                        fold.apply(one.projection, one.last)
+                    except Exception as error:  # noqa: BLE001
+                        _tell(fold, key, one.last, error)
+                check_key(one.projection, split_key(key))
+                yield Folded(number, one.projection, one.position)
+
+
+Told = tuple[int, str, DomainEvent | None]
 
 
 class _State:
     """What is kept of a key."""
 
-    __slots__ = ("events", "last", "position", "projection")
+    __slots__ = ("last", "position", "projection")
 
     def __init__(self, projection: Any) -> None:
         self.projection = projection
         self.position = 0
-        self.events = 0
         self.last: SequencedEvent | None = None
+
+
+def _unread(data: bytes) -> None:
+    """Nobody takes it as a typed event that others take too."""
 
 
 def split_key(text: str) -> tuple[str, ...]:
@@ -82,17 +137,15 @@ def split_key(text: str) -> tuple[str, ...]:
     return tuple(text.split(SEPARATOR)) if text else ()
 
 
-def _apply(fold: Fold, key: str, state: Any, event: SequencedEvent) -> None:
-    try:
-        fold.apply(state, event)
-    except StrandlineError:
-        raise
-    except Exception as error:
-        name = f"{fold.projection.__name__}{split_key(key)}"
-        raise FollowerFailed(
-            f"{name} could not take event {event.position} ({event.type}): {type(error).__name__}: {error}",
-            hint="correct the handler, then call it again",
-        ) from error
+def _tell(fold: Fold, key: str, event: SequencedEvent, error: Exception) -> NoReturn:
+    note_where(error, fold.projection, event)
+    if isinstance(error, StrandlineError):
+        raise error
+    name = f"{fold.projection.__name__}{split_key(key)}"
+    raise FollowerFailed(
+        f"{name} could not take event {event.position} ({event.type}): {type(error).__name__}: {error}",
+        hint="correct the handler, then call it again",
+    ) from error
 
 
 def _out_of_order() -> InvalidInput:

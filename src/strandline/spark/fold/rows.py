@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import repeat
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...errors import InvalidInput
 from ...event import SequencedEvent, encode_metadata, join_tags
 from ..source.arrow import KEPT_AS
 from .columns import KEY, NEEDED
+from .passing import Events, Keyed
 
 
-def packed(columns: Mapping[str, pa.Array]) -> bytes:
-    """Columns of the log, and of keys."""
-    schema = _packed_as(tuple(columns))
-    arrays = [columns[field.name].cast(field.type) for field in schema]
-    return bytes(pa.RecordBatch.from_arrays(arrays, schema=schema).serialize())
+def packed(columns: Mapping[str, pa.Array], keys: Sequence[pa.ListArray]) -> pa.RecordBatch:
+    """Columns of the log, and the keys of each event: a list for each projection."""
+    schema = _packed_as(tuple(columns), len(keys))
+    arrays = [array.cast(kind) for array, kind in zip((*columns.values(), *keys), schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def unpacked(data: pa.Buffer, columns: Sequence[str]) -> tuple[Iterable[str], Iterator[SequencedEvent]]:
-    """The keys and the events."""
-    batch = pa.ipc.read_record_batch(data, _packed_as((KEY, *columns)))
-    events = map(
+def unpacked(data: pa.Buffer, columns: Sequence[str], projections: int) -> tuple[Events, list[Keyed]]:
+    """The events, and the keys of each projection."""
+    batch = pa.ipc.read_record_batch(data, _packed_as(tuple(columns), projections))
+    metadata = batch.column("metadata")
+    events = Events(
+        batch.column("position").to_pylist(),
+        batch.column("type").to_pylist(),
+        batch.column("data").to_pylist(),
+        metadata.null_count < len(metadata),
+        _whole(batch),
+    )
+    return events, [_keyed(batch.column(len(columns) + number)) for number in range(projections)]
+
+
+def _whole(batch: pa.RecordBatch) -> Callable[[int], SequencedEvent]:
+    made: list[SequencedEvent] = []
+
+    def whole(place: int) -> SequencedEvent:
+        if not made:
+            made.extend(_as_kept(batch))
+        return made[place]
+
+    return whole
+
+
+def _as_kept(batch: pa.RecordBatch) -> Iterator[SequencedEvent]:
+    return map(
         SequencedEvent,
         _values(batch, "position", None),
         _values(batch, "type", None),
@@ -38,12 +63,16 @@ def unpacked(data: pa.Buffer, columns: Sequence[str]) -> tuple[Iterable[str], It
         _values(batch, "metadata", None),
         _values(batch, "recorded_at", 0),
     )
-    return batch.column(KEY).to_pylist(), events
+
+
+def _keyed(lists: pa.ListArray) -> Keyed:
+    return pc.list_parent_indices(lists).to_pylist(), lists.flatten().to_pylist()
 
 
 @cache
-def _packed_as(columns: tuple[str, ...]) -> pa.Schema:
-    return pa.schema({name: pa.string() if name == KEY else KEPT_AS[name] for name in columns})
+def _packed_as(columns: tuple[str, ...], projections: int) -> pa.Schema:
+    lists = [(f"{KEY} {number}", pa.list_(pa.string())) for number in range(projections)]
+    return pa.schema([*((name, KEPT_AS[name]) for name in columns), *lists])
 
 
 def sequenced(batch: pa.RecordBatch) -> Iterator[SequencedEvent]:
@@ -61,6 +90,17 @@ def sequenced(batch: pa.RecordBatch) -> Iterator[SequencedEvent]:
         if _has(batch, "metadata")
         else repeat(None),
         batch.column("recorded_at").cast(pa.int64()).to_pylist() if _has(batch, "recorded_at") else repeat(0),
+    )
+
+
+def in_columns(events: Sequence[SequencedEvent]) -> Events:
+    """Events as a pass takes them."""
+    return Events(
+        [event.position for event in events],
+        [event.type for event in events],
+        [event.data for event in events],
+        any(event.raw_metadata is not None for event in events),
+        events.__getitem__,
     )
 
 

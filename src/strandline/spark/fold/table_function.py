@@ -16,8 +16,8 @@ from ...domain.folding import Fold
 from ...errors import InvalidInput
 from ..loading import Imported
 from .columns import KEY, columns_for
-from .passing import Folded, Pass
-from .rows import check_columns, sequenced, unpacked
+from .passing import Pass
+from .rows import check_columns, in_columns, sequenced, unpacked
 from .states import StateColumns
 
 STATES_AT_ONCE = 10_000
@@ -42,7 +42,8 @@ class FoldEvents:
                 "the events of a key do not come alone and together: some of them may be elsewhere",
                 hint="write TABLE(…) PARTITION BY key ORDER BY position",
             )
-        yield self._columns.batch(list(self._pass.feed(0, keys, sequenced(table))))
+        self._pass.feed(in_columns(list(sequenced(table))), [(range(len(keys)), keys)])
+        return iter(())
 
     def terminate(self) -> Iterator[pa.RecordBatch]:
         """Give the state."""
@@ -60,7 +61,8 @@ class FoldBucket:
 
     def eval(self, table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take the next events."""
-        yield self._columns.batch(list(feed(self._pass, [self._fold], table)))
+        feed(self._pass, [self._fold], table)
+        return iter(())
 
     def terminate(self) -> Iterator[pa.RecordBatch]:
         """Give the states."""
@@ -69,11 +71,11 @@ class FoldBucket:
             yield self._columns.batch(states[start : start + STATES_AT_ONCE])
 
 
-def feed(one: Pass, folds: Sequence[Fold], table: pa.RecordBatch) -> Iterator[Folded]:
-    """Let a pass take packed events; gives what it gives."""
+def feed(one: Pass, folds: Sequence[Fold], table: pa.RecordBatch) -> None:
+    """Let a pass take packed events."""
     columns = columns_for(folds)
-    for number, events in zip(table.column("projection").to_pylist(), table.column("events"), strict=True):
-        yield from one.feed(number, *unpacked(events.as_buffer(), columns))
+    for events in table.column("events"):
+        one.feed(*unpacked(events.as_buffer(), columns, len(folds)))
 
 
 def _partition() -> tuple[Any, ...] | None:

@@ -32,7 +32,7 @@ class StageEvents:
         self._pass = Pass(self.job.folds)
         self._rows: list[list[list[object]]] = [[] for _ in self.job.targets]
         self._part: Part | None = None
-        self._keys = self._events = 0
+        self._keys = 0
         self._has_begun = False
         self._error: StrandlineError | None = None
 
@@ -40,7 +40,8 @@ class StageEvents:
         """Take the next events."""
         self._has_begun = True
         with self._telling_errors():
-            self._take(feed(self._pass, self.job.folds, table))
+            if self._error is None:
+                feed(self._pass, self.job.folds, table)
         return iter(())
 
     def terminate(self) -> Iterator[pa.RecordBatch]:
@@ -55,7 +56,7 @@ class StageEvents:
                 self._part.commit()
         error, attempt = self._error, None if self._part is None else self._attempt
         wrong = (None, None, None) if error is None else (type(error).__name__, str(error), error.hint)
-        told = (attempt, self._keys, self._events, *wrong)
+        told = (attempt, self._keys, self._pass.events, *wrong)
         arrays = [pa.array([value], kind) for value, kind in zip(told, _TYPES, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, names=_NAMES)
 
@@ -77,10 +78,9 @@ class StageEvents:
     def _take(self, folded: Iterable[Folded]) -> None:
         if self._error is not None:
             return
-        for number, state, position, events in folded:
+        for number, state, position in folded:
             self._rows[number].append(self._row(number, state, position))
             self._keys += 1
-            self._events += events
             if len(self._rows[number]) >= ROWS_AT_ONCE:
                 self._write(number)
 
