@@ -30,7 +30,7 @@ from without_spark import passed, shuffled
 import strandline
 import strandline.spark as sls
 from places import Place
-from strandline import AppendRequest, InvalidInput, NotFound, Projection, TagId, on
+from strandline import AppendRequest, DomainEvent, InvalidInput, NotFound, Projection, TagId, on
 from strandline.domain.folding import Fold
 from strandline.domain.shape import shape_of
 from strandline.errors import FollowerFailed
@@ -125,6 +125,35 @@ def test_a_pass_keeps_a_state_for_each_key_and_no_events() -> None:
         assert [state.last for state in states.values()] == [None] * len(expected(store, Course))
         assert len(list(one.end())) == len(expected(store, Course))
         assert list(one.end()) == []
+
+
+class RoomId(TagId): ...
+
+
+class Booked(DomainEvent):
+    rooms: list[RoomId]
+    lines: list[str]
+
+
+class Room(Projection):
+    id: RoomId
+    lines: list[str] = []
+
+    @on
+    def booked(self, event: Booked) -> None:
+        self.lines = event.lines
+        self.lines.append(str(self.id))
+
+
+def test_what_a_handler_does_to_its_event_changes_no_other_state() -> None:
+    with strandline.connect("memory:") as store:
+        store.append(Booked(rooms=[RoomId("1"), RoomId("2")], lines=["a"]))
+        folds = [Fold(Room), Fold(Room)]
+        (task,) = shuffled(store, folds, partitions=1)
+        found = [(one.number, one.state) for one in passed(folds, task)]
+        rooms = [store.project(Room("1")), store.project(Room("2"))]
+    assert found == [(number, room) for number in (0, 1) for room in rooms]
+    assert [room.lines for room in rooms] == [["a", "1"], ["a", "2"]]
 
 
 @pytest.mark.parametrize("positions", [[2, 1], [1, 1], [1, 3, 2]])

@@ -22,7 +22,7 @@ Route = tuple[
     "Member",
     Callable[..., None],
     bool,
-    type[DomainEvent],
+    type[DomainEvent] | None,  # if others may be handed the same event
     Callable[[SequencedEvent], DomainEvent],
     Callable[[bytes], DomainEvent] | None,
     tuple[str, ...],

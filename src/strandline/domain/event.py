@@ -115,8 +115,8 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
         metadata: Mapping[str, str] | None = None,
         stream: str | None = None,
         subject: str | None = None,
-    ) -> tuple[Event, Self]:
-        """The event to write, and what a reader will make of it."""
+    ) -> tuple[Event, Self | None]:
+        """The event to write, and what a reader will make of it; None if every reader has to have one of its own."""
         cls = type(self)
         shape = event_shape(cls)
         if cls.event_version > 1:
@@ -132,7 +132,7 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
             stream=shape.stream(self) if stream is None else stream,
             subject=subject,
         )
-        return event, read
+        return event, read if shape.is_fixed else None
 
     def _encoded(self, shape: EventShape) -> tuple[bytes, Self]:
         data = codec.encode(self)

@@ -24,7 +24,10 @@ class EventShape:
 
     def __init__(self, cls: type[DomainEvent], here: Names | None = None) -> None:
         _settle(cls, here)
-        kinds = {field.name: [*_tag_ids(cls, field.name, field.type)] for field in _fields(cls)}
+        fields = _fields(cls)
+        self.is_fixed = all(_is_fixed(field.type) for field in fields)
+        """Whether nothing in an event can change: then several projections may be handed the same one."""
+        kinds = {field.name: [*_tag_ids(cls, field.name, field.type)] for field in fields}
         refuse_clashes(name_of(cls), (), (kind for found in kinds.values() for kind in found))
         self.tag_kinds = {kind for found in kinds.values() for kind in found}
         self._tag_fields = [(name, found[0]) for name, found in kinds.items() if found]
@@ -112,6 +115,29 @@ def _decoder(cls: type[DomainEvent]) -> msgspec.json.Decoder[Any]:
 
 def _not_json(cls: type[DomainEvent], what: str) -> InvalidEvent:
     return InvalidEvent(f"{name_of(cls)} cannot be read from JSON: {what}", hint=codec.JSON_TYPES)
+
+
+_FIXED = (
+    *(shapes.StrType, shapes.IntType, shapes.FloatType, shapes.BoolType, shapes.NoneType, shapes.BytesType),
+    *(shapes.DateTimeType, shapes.DateType, shapes.TimeType, shapes.TimeDeltaType),
+    *(shapes.UUIDType, shapes.DecimalType, shapes.EnumType, shapes.LiteralType),
+)
+
+
+def _is_fixed(shape: shapes.Type) -> bool:
+    """Whether values of a type can certainly not be changed."""
+    match shape:
+        case (
+            shapes.Metadata(type=inner)
+            | shapes.VarTupleType(item_type=inner)
+            | shapes.FrozenSetType(item_type=inner)
+        ):
+            return _is_fixed(inner)
+        case shapes.UnionType(types=parts) | shapes.TupleType(item_types=parts):
+            return all(map(_is_fixed, parts))
+        case shapes.CustomType(cls=kind):
+            return isinstance(kind, type) and issubclass(kind, TagId)
+    return isinstance(shape, _FIXED)
 
 
 def _plain(shape: shapes.Type) -> shapes.Type:

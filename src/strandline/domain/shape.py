@@ -48,11 +48,13 @@ Way = tuple[
     str,
     str,
     bool,
-    type[DomainEvent],
+    type[DomainEvent] | None,
     Callable[[SequencedEvent], DomainEvent],
     Callable[[bytes], DomainEvent] | None,
 ]
-"""The type of an event, the name of the method that takes it, whether it takes the recorded event too, and its readers."""
+"""The type of an event, the name of the method that takes it, whether it takes the recorded event too, its class if others
+may be handed the same one, and its readers.
+"""
 
 
 class Shape:
@@ -83,7 +85,14 @@ class Shape:
     def ways(self) -> list[Way]:
         """What to do with events of each type."""
         return [
-            (name, handler.name, handler.takes_recorded, cls, reader(cls), quick_decoder(cls))
+            (
+                name,
+                handler.name,
+                handler.takes_recorded,
+                cls if event_shape(cls).is_fixed else None,
+                reader(cls),
+                quick_decoder(cls),
+            )
             for name, (handler, cls) in self.handlers.items()
         ]
 

@@ -8,6 +8,7 @@ from operator import ge
 from typing import Any, NamedTuple, NoReturn
 
 from ...domain.event import DomainEvent, quick_decoder, reader
+from ...domain.event_shape import event_shape
 from ...domain.folding import Fold, note_where, read_all
 from ...domain.member import check_key
 from ...domain.projection import Projection
@@ -49,12 +50,13 @@ class Pass:
         self._folds = folds
         self._states: list[dict[str, _State]] = [{} for _ in folds]
         self._position = 0
-        # An event is read once for all projections that know it by the same class.
+        # An event is read once for all projections that know it by the same class, if none can change it for another.
         classes = {
             name: cls
             for fold in reversed(folds)
             if not fold.is_last_only
             for name, cls in fold.classes.items()
+            if event_shape(cls).is_fixed
         }
         self._handlers = [fold.handlers(classes) for fold in folds]
         self._readers = {name: reader(cls) for name, cls in classes.items()}
