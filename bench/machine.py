@@ -79,16 +79,14 @@ class ForeignLoad:
 
     def __init__(self) -> None:
         self._began = perf_counter()
-        self._at_first = _foreign_seconds()
+        self._busy, self._own = _busy_seconds(), _seconds_of_each(os.getpid())
 
     def cores(self) -> float:
         """The average since the beginning; call it while the servers still run."""
         passed = perf_counter() - self._began
-        return max(0.0, (_foreign_seconds() - self._at_first) / passed) if passed else 0.0
-
-
-def _foreign_seconds() -> float:
-    return _busy_seconds() - own_seconds(os.getpid())
+        # What one that has ended took before is no work of others, although it is nobody's now.
+        own = sum(taken - self._own.get(pid, 0.0) for pid, taken in _seconds_of_each(os.getpid()).items())
+        return max(0.0, (_busy_seconds() - self._busy - own) / passed) if passed else 0.0
 
 
 def _busy_seconds() -> float:
@@ -100,8 +98,12 @@ def _busy_seconds() -> float:
 
 def own_seconds(pid: int) -> float:
     """CPU seconds of a process and its descendants; those that ended are in the figures of their parents."""
+    return sum(_seconds_of_each(pid).values())
+
+
+def _seconds_of_each(pid: int) -> dict[int, float]:
     processes = _processes()
-    return sum(processes[process][1] for process in _family(pid, processes) if process in processes)
+    return {process: processes[process][1] for process in _family(pid, processes) if process in processes}
 
 
 def _processes() -> dict[int, tuple[int, float]]:
