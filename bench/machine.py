@@ -78,15 +78,15 @@ class ForeignLoad:
     """How many cores were busy with something that is neither this process nor a descendant of it."""
 
     def __init__(self) -> None:
-        self._began = perf_counter()
-        self._busy, self._own = _busy_seconds(), _seconds_of_each(os.getpid())
+        self._own = _seconds_of_each(os.getpid())
+        self._busy, self._began = _busy_seconds(), perf_counter()
 
     def cores(self) -> float:
         """The average since the beginning; call it while the servers still run."""
-        passed = perf_counter() - self._began
+        busy, passed = _busy_seconds() - self._busy, perf_counter() - self._began
         # What one that has ended took before is no work of others, although it is nobody's now.
         own = sum(taken - self._own.get(pid, 0.0) for pid, taken in _seconds_of_each(os.getpid()).items())
-        return max(0.0, (_busy_seconds() - self._busy - own) / passed) if passed else 0.0
+        return min(max(0.0, (busy - own) / passed), os.cpu_count() or 1) if passed else 0.0
 
 
 def _busy_seconds() -> float:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from strandline import AsyncEventStore, Event, EventStore, Query, QueryItem, connect, connect_async
 from strandline.engine import Page, Span
+from strandline.engine.memory import SHORT_LOG
 from strandline.engine.sqlite import SHORT_READ, SqliteEngine
 
 HOT = Query.tag("course:1")
@@ -23,6 +24,7 @@ def awaited(store: EventStore, query: Query, span: Span, size: int) -> Page | No
 def test_it_is_the_same_page(tmp_path: Path) -> None:
     with connect(tmp_path / "log.db") as store:
         store.append(_events(30))
+        assert awaited(store, HOT, Span(), 5) is not None
         for span in (Span(), Span(4), Span(4, 20), Span(0, None, backwards=True)):
             assert awaited(store, HOT, span, 5) == store.engine.read_page(HOT, span, 5)
 
@@ -32,6 +34,26 @@ def test_what_takes_long_is_not_read_at_once(tmp_path: Path) -> None:
         slow = Query.of(QueryItem(["Opened"], where={"n": 1}))
         assert awaited(store, slow, Span(), 5) is None
         assert awaited(store, HOT, Span(), SHORT_READ + 1) is None
+        scan, several = QueryItem(exclude_types=["Opened"]), QueryItem(tags=["course:1", "course:2"])
+        assert awaited(store, Query.of(scan), Span(), 5) is None
+        assert awaited(store, Query.of(several), Span(), 5) is None
+
+
+def test_the_first_read_of_a_log_is_left_to_a_thread(tmp_path: Path) -> None:
+    with connect(tmp_path / "log.db") as store:
+        store.append(_events(30))
+    with connect(tmp_path / "log.db") as store:
+        assert awaited(store, HOT, Span(), 5) is None  # it reads the newest part of the index
+        page = store.engine.read_page(HOT, Span(), 5)
+        assert awaited(store, HOT, Span(), 5) == page
+
+
+def test_a_log_in_memory_is_read_at_once_while_it_is_short() -> None:
+    with connect("memory:") as store:
+        store.append(_events(30))
+        assert awaited(store, HOT, Span(), 5) == store.engine.read_page(HOT, Span(), 5)
+        store.append(_events(SHORT_LOG))
+        assert awaited(store, HOT, Span(), 5) is None
 
 
 def test_who_writes_is_waited_for_elsewhere(tmp_path: Path) -> None:

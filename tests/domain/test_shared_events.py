@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
 
 import strandline
-from strandline import DomainEvent, EventStore, Projection, TagId, command, on
+from strandline import DomainEvent, Event, EventStore, InvalidEvent, Projection, TagId, command, on
 from strandline.domain.event_shape import event_shape
 
 
@@ -101,3 +101,55 @@ def test_what_cannot_be_changed(kind: object, is_fixed: bool) -> None:
         value: kind  # type: ignore[valid-type]
 
     assert event_shape(Happened).is_fixed is is_fixed
+
+
+class Tenanted(DomainEvent):
+    order: OrderId
+
+    def to_event(self, **options: Any) -> Event:
+        return super().to_event(**options).with_tags("tenant:acme")
+
+
+class Tenant(Projection):
+    id: OrderId
+    seen: int = 0
+
+    @on
+    def happened(self, event: Tenanted) -> None:
+        self.seen += 1
+
+
+@command
+def happen(order: Tenant) -> Iterator[Tenanted]:
+    yield Tenanted(order=order.id)
+
+
+def test_a_class_may_add_to_what_it_writes(store: EventStore) -> None:
+    for _ in range(2):
+        store.execute(happen, Tenant("o"))
+    assert [event.tags for event in store.read()] == [("order:o", "tenant:acme")] * 2
+    assert store.project(Tenant("o")).seen == 2
+
+
+def test_an_event_that_nobody_can_read_is_not_taken_from_memory(store: EventStore) -> None:
+    store.execute(happen_plainly.with_options(metadata={"version": "7"}), Plain("o"))
+    with pytest.raises(InvalidEvent, match="version 7"):
+        store.execute(happen_plainly, Plain("o"))
+
+
+class Plainly(DomainEvent):
+    order: OrderId
+
+
+class Plain(Projection):
+    id: OrderId
+    seen: int = 0
+
+    @on
+    def happened(self, event: Plainly) -> None:
+        self.seen += 1
+
+
+@command
+def happen_plainly(order: Plain) -> Iterator[Plainly]:
+    yield Plainly(order=order.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..append import AppendCondition, AppendRequest, AppendResult
@@ -146,10 +146,13 @@ def condition_of(command: Command[Any, Any], boundary: BoundaryOf) -> AppendCond
 
 def _to_write(decided: Sequence[Event | DomainEvent], command: Command[Any, Any]) -> list[Written]:
     metadata, key = command.options.metadata or None, command.key
-    written: list[Written] = [
-        event._written(metadata=metadata)
-        if isinstance(event, DomainEvent)
-        else (event if metadata is None else event.with_metadata(metadata), None)
-        for event in decided
-    ]
+    written = [_one_to_write(event, metadata) for event in decided]
     return written if key is None else [(event.with_key(key), read) for event, read in written]
+
+
+def _one_to_write(event: Event | DomainEvent, metadata: Mapping[str, str] | None) -> Written:
+    if not isinstance(event, DomainEvent):
+        return event if metadata is None else event.with_metadata(metadata), None
+    if type(event).to_event is not DomainEvent.to_event:  # a class may add to what it writes
+        return event.to_event(metadata=metadata), None
+    return event._written(metadata=metadata)

@@ -132,7 +132,8 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
             stream=shape.stream(self) if stream is None else stream,
             subject=subject,
         )
-        return event, read if shape.is_fixed else None
+        claims_other = cls.event_version == 1 and metadata is not None and VERSION in metadata
+        return event, read if shape.is_fixed and not claims_other else None
 
     def _encoded(self, shape: EventShape) -> tuple[bytes, Self]:
         data = codec.encode(self)

@@ -142,9 +142,11 @@ class SqliteEngine:
         return self._look(lambda search: search.read_page(query, span, size), is_long=is_long)
 
     async def read_page_awaited(self, query: Query, span: Span, size: int) -> Page | None:
+        if _is_long(query, size) or not _is_looked_up(query) or not self._recent.is_loaded:
+            return None
         await asyncio.sleep(0)  # or a task that reads again and again would keep all others from their turn
-        # A short read keeps the interpreter lock: another thread could not do it meanwhile. But commits take a while.
-        if _is_long(query, size) or not self._lock.acquire(blocking=False):
+        # Such a read keeps the interpreter lock: another thread could not do it meanwhile. But commits take a while.
+        if not self._lock.acquire(blocking=False):
             return None
         try:
             with translated(self._path):
@@ -319,6 +321,15 @@ class SqliteEngine:
 
 def _is_long(query: Query, size: int) -> bool:
     return size > SHORT_READ or query.has_where
+
+
+def _is_looked_up(query: Query) -> bool:
+    """Whether the index leads to its events and to no others, so that it takes no longer than they are many."""
+    return query.is_all or all(
+        not item.exclude_types and (len(tags) == 1 or (not tags and bool(item.types)))
+        for item in query.items
+        for tags in (item.index_tags(),)
+    )
 
 
 def _size(path: str) -> int:

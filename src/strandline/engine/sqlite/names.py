@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
 
 from .connection import Connection
 from .statements import sql
@@ -52,9 +51,10 @@ class Names:
     def keep(self, text: str, number: int) -> None:
         """Remember a name that is committed."""
         if len(self._ids) >= MAX_KEPT:
-            for old, its_number in list(islice(self._ids.items(), MAX_KEPT // 2)):
-                self._ids.pop(old, None)
-                self._texts.pop(its_number, None)
+            for old in list(self._ids)[: MAX_KEPT // 2]:  # at once: other threads keep names meanwhile
+                its_number = self._ids.pop(old, None)
+                if its_number is not None:
+                    self._texts.pop(its_number, None)
         self._ids[text] = number
         self._texts[number] = text
 

@@ -130,6 +130,11 @@ class Recent:
         self._names_in = names_in if plain is None else plain.names_in
         self._add_rows = add_rows if plain is None else plain.add_rows
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the next look need not read all of it."""
+        return bool(self._segments)
+
     def covering(self, connection: Connection, indexed_to: int, head: int) -> tuple[Segment, ...]:
         """Segments with all entries in `(indexed_to, head]`; the connection's snapshot has these marks."""
         known = self._segments

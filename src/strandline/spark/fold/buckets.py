@@ -162,15 +162,14 @@ def _pieces(raw: Raw, told: Told) -> Iterator[Piece]:
     places = pc.run_end_encode(pa.concat_arrays([places for places, _ in found]).sort()).values
     buckets = pc.shift_right(places, ROW_BITS)
     rows = pc.bit_wise_and(places, (1 << ROW_BITS) - 1)
-    columns = {name: raw[name].take(rows) for name in told.columns}
-    events = packed(columns, [_lists(places, *one) for one in found])
+    keys = [_lists(places, *one) for one in found]
     start = 0
-    for end in _ends(buckets, pc.binary_length(columns["data"])):
-        yield Piece(
-            buckets[start].as_py(),
-            columns["position"][start].as_py(),
-            events.slice(start, end - start).serialize(),
-        )
+    for end in _ends(buckets, pc.binary_length(raw["data"]).take(rows)):
+        # Piece by piece: an event with keys in many buckets is in memory once for each.
+        chosen = rows.slice(start, end - start)
+        columns = {name: raw[name].take(chosen) for name in told.columns}
+        events = packed(columns, [lists.slice(start, end - start) for lists in keys])
+        yield Piece(buckets[start].as_py(), columns["position"][0].as_py(), events.serialize())
         start = end
 
 
