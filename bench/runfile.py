@@ -48,14 +48,15 @@ class RunFile:
         for store in content["stores"].keys() & head["stores"].keys():
             if content["stores"][store] != head["stores"][store]:
                 raise Changed(f"{self.path} is of a run with another {store}")
-        self.measurements = [Measurement.from_json(one) for one in content["measurements"]]
+        known = map(Measurement.from_json, content["measurements"])
+        self.measurements = [one for one in known if one.measured]  # what was absent is looked for again
         for name in ("machine", "stores"):
             self.head[name] = content[name] | self.head[name]
         self.head["started"] = content["started"]
 
     @property
     def done(self) -> set[tuple[str, str, int]]:
-        """What needs no measurement any more; what was absent is looked for again."""
+        """What needs no measurement any more."""
         return {(one.case, one.store, one.round) for one in self.measurements if one.measured}
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 import lectures
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -36,6 +37,7 @@ from strandline.domain.shape import shape_of
 from strandline.errors import FollowerFailed
 from strandline.spark.fold import buckets
 from strandline.spark.fold.buckets import FEWEST_EVENTS, bucket_count
+from strandline.spark.fold.columns import columns_for
 from strandline.spark.fold.keying import Keying, buckets_of
 from strandline.spark.fold.keys_sql import keys_sql
 from strandline.spark.fold.passing import Pass
@@ -154,6 +156,24 @@ def test_what_a_handler_does_to_its_event_changes_no_other_state() -> None:
         rooms = [store.project(Room("1")), store.project(Room("2"))]
     assert found == [(number, room) for number in (0, 1) for room in rooms]
     assert [room.lines for room in rooms] == [["a", "1"], ["a", "2"]]
+
+
+def test_a_large_event_with_keys_in_many_buckets_is_not_in_memory_for_all_of_them() -> None:
+    size, keys = 900_000, 60
+    with strandline.connect("memory:") as store:
+        store.append(Booked(rooms=[RoomId(str(number)) for number in range(keys)], lines=["x" * size]))
+        (row,) = map(msgspec.structs.astuple, store.read())
+    folds = [Fold(Room)]
+    told = buckets.Told((Keying.of(folds[0]),), columns_for(folds), 200)
+    usual = pa.default_memory_pool()
+    counting = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(counting)
+    try:
+        packed = sum(batch.nbytes for batch in buckets.packed_batches(raw_columns([row]), told))
+    finally:
+        pa.set_memory_pool(usual)
+    assert packed > 40 * size
+    assert 0 < counting.max_memory() < packed / 2
 
 
 @pytest.mark.parametrize("positions", [[2, 1], [1, 1], [1, 3, 2]])
