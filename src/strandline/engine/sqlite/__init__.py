@@ -81,6 +81,8 @@ class SqliteEngine:
         # never waits for another process, nor for a handler that is at work.
         self._turn = threading.Lock()
         self._lock = threading.Lock()
+        self._beside = threading.Lock()
+        self._reads_beside: Search | None = None
         self._file_lock = FileLock(self._path)
         self._readers: list[Connection] = []
         self._pens = Pens(self._path)
@@ -145,15 +147,16 @@ class SqliteEngine:
         if _is_long(query, size) or not _is_looked_up(query) or not self._recent.is_loaded:
             return None
         await asyncio.sleep(0)  # or a task that reads again and again would keep all others from their turn
-        # Such a read keeps the interpreter lock: another thread could not do it meanwhile. But commits take a while.
-        if not self._lock.acquire(blocking=False):
-            return None
-        try:
-            with translated(self._path):
-                self._check_open()
-                return self._search.in_snapshot(lambda search: search.read_page(query, span, size))
-        finally:
-            self._lock.release()
+        # Such a read keeps the interpreter lock: another thread could not do it meanwhile.
+        for lock, search in ((self._lock, self._own_search), (self._beside, self._search_beside)):
+            if lock.acquire(blocking=False):
+                try:
+                    with translated(self._path):
+                        self._check_open()
+                        return search().in_snapshot(lambda found: found.read_page(query, span, size))
+                finally:
+                    lock.release()
+        return None
 
     def exists(self, query: Query, after: int) -> bool:
         return self._look(lambda search: search.first(query, after)) is not None
@@ -255,8 +258,10 @@ class SqliteEngine:
             self._close()
 
     def _close(self) -> None:
-        with self._lock:
+        with self._lock, self._beside:
             self._is_closed = True
+            if self._reads_beside is not None:
+                self._reads_beside.connection.close()
             for reader in self._readers:
                 reader.close()
             self._readers.clear()
@@ -296,6 +301,16 @@ class SqliteEngine:
             if ours is None:
                 raise
             raise ours from error
+
+    def _own_search(self) -> Search:
+        return self._search
+
+    def _search_beside(self) -> Search:
+        """For event loops while a commit has the other connection: they cannot wait, and most of the time there is one."""
+        if self._reads_beside is None:
+            reader = self._connect(writable=self._connection.is_writable)
+            self._reads_beside = Search(reader, self._names, self._recent)
+        return self._reads_beside
 
     def _check_writable(self) -> None:
         if not self._connection.is_writable:

@@ -320,6 +320,7 @@ cdef class Cursor:
         self,
         tuple items,
         dict known,
+        look_up,
         dict type_numbers,
         tuple segments,
         long long indexed_to,
@@ -329,7 +330,7 @@ cdef class Cursor:
     ):
         """The events of `(after, until]` that match one of the items, in order, if they are a page at most.
 
-        None if the items are not as they usually are: a tag and some types, all of them known. See `search.py`.
+        None if the items are not as they usually are: a tag and some types, which are all known. See `search.py`.
         """
         cdef Numbers found = Numbers(min(size, MOST_FOUND))
         cdef PyObject *number
@@ -339,9 +340,10 @@ cdef class Cursor:
             if len(tags) != 1 or item.stream is not None or item.subject is not None or item.key is not None:
                 return None
             number = PyDict_GetItem(known, tags[0])
-            if number == NULL:
-                return None
-            tag = <object>number
+            found_number = look_up(tags[0]) if number == NULL else <object>number
+            if found_number is None:
+                continue  # no event has ever carried it
+            tag = found_number
             number = PyDict_GetItem(type_numbers, item.types)
             if number == NULL:
                 return None

@@ -140,7 +140,7 @@ class Search:
         if find is not None and not (within.backwards or query.has_where):
             self._before_reading_events()
             found = find(
-                query.items, self._known, self.type_numbers, self.segments, self.indexed_to,
+                query.items, self._known, self._find, self.type_numbers, self.segments, self.indexed_to,
                 within.after, within.until, size,
             )  # fmt: skip
             if found is not None:
