@@ -83,6 +83,30 @@ def test_many_at_once_need_neither_threads_nor_more_connections(
     run(place, use)
 
 
+def test_those_who_wait_go_together_and_each_gets_its_own(
+    place: Place, in_threads: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    call_awaited = connection.Connection.call_awaited
+
+    async def counted(self: connection.Connection, statement: str, values: Any) -> Any:
+        calls.append(len(values))
+        return await call_awaited(self, statement, values)
+
+    async def use(store: AsyncEventStore) -> None:
+        await store.append([Event("Many", {}, tags=[f"one-of:{number % 50}"]) for number in range(150)])
+        await asyncio.sleep(NEWS_SECONDS)
+        monkeypatch.setattr(connection.Connection, "call_awaited", counted)
+        asked = [positions(store, Query.tag(f"one-of:{number}")) for number in range(60)]
+        there = [[number + 2, number + 52, number + 102] for number in range(50)]
+        assert await asyncio.gather(*asked) == [*there, *[[]] * 10]
+        assert len(in_threads) < awaiting.CALLS_AT_ONCE  # those who make the other connections
+        assert sum(calls) == 60 - len(in_threads)
+        assert max(calls) == awaiting.READS_IN_CALL
+
+    run(place, use)
+
+
 def test_long_pages_and_callables_are_read_in_threads(place: Place, in_threads: list[object]) -> None:
     async def use(store: AsyncEventStore) -> None:
         await store.append([Event("Many", {}, tags=["many"]) for _ in range(awaiting.MOST_EVENTS + 10)])
@@ -111,6 +135,11 @@ def test_questions_may_be_longer_than_what_a_socket_takes(
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
         long = Query([QueryItem(tags=[f"{number}".rjust(250, "x")]) for number in range(8_000)])
         assert await positions(store, long | FIRST) == [1]
+        # With answers that are long, too: the server would wait for us to take the first before it hears the last.
+        await store.append([Event("Large", b"x" * 50_000, tags=["large"]) for _ in range(100)])
+        await asyncio.sleep(NEWS_SECONDS)
+        asked = [positions(store, long | Query.tag("large")) for _ in range(awaiting.CALLS_AT_ONCE * 3)]
+        assert await asyncio.gather(*asked) == [[*range(2, 102)]] * len(asked)
         assert waited
         assert in_threads == []
 
@@ -130,7 +159,8 @@ def test_those_who_give_up_leave_nothing_behind(place: Place) -> None:
         assert await asyncio.gather(*[positions(store) for _ in range(20)]) == [[1]] * 20
         engine = store.store.engine
         assert isinstance(engine, PostgresEngine)
-        assert engine._awaited._reads == 0
+        assert engine._awaited._reader is not None
+        assert engine._awaited._reader.is_done
 
     run(place, use)
 
@@ -159,12 +189,20 @@ def test_prepared_statements_that_are_gone_are_prepared_again(place: Place) -> N
     run(place, use)
 
 
-def test_errors_are_ours(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_is_tried_again_in_a_thread_which_tells_what_is_wrong(
+    place: Place, in_threads: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def use(store: AsyncEventStore) -> None:
-        async def fail(*_: Any) -> None:
+        def fail(*_: Any) -> None:
             raise psycopg.errors.QueryCanceled("canceling statement due to statement timeout")
 
-        monkeypatch.setattr(awaiting.Search, "page_awaited", fail)
+        async def fail_awaited(*_: Any) -> None:
+            fail()
+
+        monkeypatch.setattr(connection.Connection, "call_awaited", fail_awaited)
+        assert await positions(store) == [1]
+        assert in_threads == [FIRST]
+        monkeypatch.setattr(connection.Connection, "call", fail)
         with pytest.raises(Unavailable, match="statement timeout"):
             await positions(store)
 
@@ -178,6 +216,25 @@ def test_a_store_serves_one_loop_after_another(place: Place, in_threads: list[ob
         for _ in range(3):
             assert asyncio.run(positions(AsyncEventStore(sync))) == [1]
         assert in_threads == []
+
+
+def test_a_loop_that_was_closed_while_it_read_is_forgotten(place: Place, in_threads: list[object]) -> None:
+    with place.connect() as sync:
+        sync.append(Event("First", {}, tags=["first"]))
+        time.sleep(NEWS_SECONDS)
+        store = AsyncEventStore(sync)
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda *_: None)  # it would complain of tasks that never end
+        reading = [loop.create_task(positions(store)) for _ in range(20)]
+        loop.call_later(0.0005, loop.stop)
+        loop.run_forever()
+        loop.close()
+        assert not all(task.done() for task in reading)
+        in_threads.clear()
+        assert asyncio.run(positions(store)) == [1]
+        engine = sync.engine
+        assert isinstance(engine, PostgresEngine)
+        assert len(engine._reading_connections) == engine._idle.qsize()  # none is lost
 
 
 def test_a_closed_store_reads_nothing(place: Place) -> None:

@@ -56,14 +56,29 @@ def test_a_log_in_memory_is_read_at_once_while_it_is_short() -> None:
         assert awaited(store, HOT, Span(), 5) is None
 
 
-def test_who_writes_is_waited_for_elsewhere(tmp_path: Path) -> None:
+def test_nobody_waits_for_who_writes(tmp_path: Path) -> None:
+    with connect(tmp_path / "log.db") as store:
+        store.append(_events(30))
+        engine = store.engine
+        assert isinstance(engine, SqliteEngine)
+        with engine._lock:  # as during a commit
+            page = awaited(store, HOT, Span(), 5)
+        assert page is not None
+        assert page == engine.read_page(HOT, Span(), 5)
+        store.append(_events(3))
+        with engine._lock:
+            assert awaited(store, HOT, Span(30), 5) is not None
+            with engine._beside:  # as during a read of another loop
+                assert awaited(store, HOT, Span(), 5) is None
+
+
+def test_what_is_waited_for_is_waited_for_elsewhere(tmp_path: Path) -> None:
     async def run() -> None:
         async with connect_async(tmp_path / "log.db") as store:
             await store.append(_events(30))
             engine = store.store.engine
             assert isinstance(engine, SqliteEngine)
-            with engine._lock:  # as during a commit
-                assert await engine.read_page_awaited(HOT, Span(), 5) is None
+            with engine._lock, engine._beside:
                 reading = asyncio.create_task(_positions(store))
                 await asyncio.sleep(0.05)
                 assert not reading.done()  # and yet this task goes on

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import count
 from typing import Any
 
 import psycopg
 from psycopg import errors as pg
+from psycopg.abc import PQGen
 from psycopg.adapt import Transformer
-from psycopg.generators import execute
+from psycopg.generators import execute, fetch_many
 from psycopg.pq import ExecStatus, Format, TransactionStatus
-from psycopg.pq.abc import PGresult
+from psycopg.pq.abc import PGconn, PGresult
 from psycopg.waiting import Ready
 
 from ...errors import InvalidInput
@@ -81,14 +83,31 @@ class Connection:
             self._send(statement, values)
             return self._rows(self._result(ExecStatus.TUPLES_OK))
 
-    async def call_awaited(self, statement: str, values: Sequence[Value]) -> list[tuple[Any, ...]]:
-        """Like `call`, while the event loop watches the socket. After an error or an interrupt it is of no use any more."""
+    async def call_awaited(
+        self, statement: str, calls: Sequence[Sequence[Value]]
+    ) -> list[list[tuple[Any, ...]]]:
+        """Like `call` for each of several values, sent together, while the event loop watches the socket.
+
+        After an error or an interrupt the connection is of no use any more.
+        """
+        pgconn = self._connection.pgconn
         if self.is_direct and statement not in self._prepared:
-            name = self._send_prepare(statement, values)
-            await self._awaited_result(ExecStatus.COMMAND_OK)
+            name = self._send_prepare(statement, calls[0])
+            self._checked((await self._awaited_results(1))[0], ExecStatus.COMMAND_OK)
             self._prepared[statement] = name
-        self._send(statement, values)
-        return self._rows(await self._awaited_result(ExecStatus.TUPLES_OK))
+        if len(calls) == 1:
+            self._send(statement, calls[0])
+            results = await self._awaited_results(1)
+        else:
+            pgconn.enter_pipeline_mode()
+            for values in calls:
+                self._send(statement, values)
+            pgconn.pipeline_sync()
+            *results, _ = await self._awaited_results(
+                len(calls) + 1
+            )  # the last one says that there are no more
+            pgconn.exit_pipeline_mode()
+        return [self._rows(self._checked(result, ExecStatus.TUPLES_OK)) for result in results]
 
     def _send(self, statement: str, values: Sequence[Value]) -> None:
         data, formats = [value.data for value in values], [_BINARY] * len(values)
@@ -120,31 +139,34 @@ class Connection:
     def _result(self, expected: ExecStatus) -> PGresult:
         return self._checked(self._connection.wait(execute(self._connection.pgconn)), expected)
 
-    async def _awaited_result(self, expected: ExecStatus) -> PGresult:
+    async def _awaited_results(self, count: int) -> list[list[PGresult]]:
         loop, socket = asyncio.get_running_loop(), self._connection.fileno()
-        while self._connection.pgconn.flush():  # a question that does not fit into the socket's buffer
-            sent: asyncio.Future[None] = loop.create_future()
-            loop.add_writer(socket, _resolve, sent)
+        while self._connection.pgconn.flush():  # questions that do not fit into the socket's buffer
+            ready: asyncio.Future[None] = loop.create_future()
+            loop.add_writer(socket, _resolve, ready)
+            loop.add_reader(socket, _resolve, ready)
             try:
-                await sent
+                await ready
             finally:
                 loop.remove_writer(socket)
-        steps = execute(self._connection.pgconn)
-        answer: asyncio.Future[list[PGresult]] = loop.create_future()
+                loop.remove_reader(socket)
+            self._connection.pgconn.consume_input()  # or the server would wait for us to take its first answers
+        steps = _results(self._connection.pgconn, count)
+        answer: asyncio.Future[list[list[PGresult]]] = loop.create_future()
 
-        def go_on(ready: Ready | None) -> None:
+        def go_on(take: Callable[[], object]) -> None:
             try:
                 if not answer.done():
-                    steps.send(ready)  # None begins
+                    take()
             except StopIteration as end:
                 answer.set_result(end.value)
             except BaseException as error:  # noqa: BLE001  (whoever awaits the answer gets it)
                 answer.set_exception(error)
 
-        loop.add_reader(socket, go_on, Ready.R)
+        loop.add_reader(socket, go_on, partial(steps.send, Ready.R))
         try:
-            go_on(None)
-            return self._checked(await answer, expected)
+            go_on(partial(next, steps))
+            return await answer
         finally:
             loop.remove_reader(socket)
 
@@ -200,6 +222,14 @@ class Connection:
     def close(self) -> None:
         """Close it."""
         self._connection.close()
+
+
+def _results(pgconn: PGconn, count: int) -> PQGen[list[list[PGresult]]]:
+    """The results of so many questions."""
+    found: list[list[PGresult]] = []
+    while len(found) < count:
+        found += [(yield from fetch_many(pgconn))]
+    return found
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

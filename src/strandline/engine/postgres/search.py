@@ -51,7 +51,6 @@ class Search:
         self.rows = connection.rows
         self.reading = connection.reading
         self._call = connection.call
-        self._call_awaited = connection.call_awaited
         self._sql = statements
 
     def log_id(self) -> UUID:
@@ -67,13 +66,9 @@ class Search:
         page = self._candidates(query, span, size)
         return page if is_plain(query) else Page(list(_filtered(query, page.events)), page.head, page.rest)
 
-    async def page_awaited(self, query: Query, span: Span, size: int) -> Page:
-        """`read_page` of a plain query, awaited."""
-        return _page(await self._call_awaited(self._sql.read, _asked(query, span, size)), span, size)
-
     def _candidates(self, query: Query, span: Span, size: int) -> Page:
         """A page of events that match, `where` aside."""
-        return _page(self._call(self._sql.read, _asked(query, span, size)), span, size)
+        return page_of(self._call(self._sql.read, asked(query, span, size)), span, size)
 
     def first(self, query: Query, after: int) -> SequencedEvent | None:
         """The first matching event after a position."""
@@ -158,13 +153,13 @@ class Search:
         self._call("select pg_notify($1, '')", (text(channel),))
 
 
-def _asked(query: Query, span: Span, size: int) -> tuple[Value, ...]:
+def asked(query: Query, span: Span, size: int) -> tuple[Value, ...]:
     """What to call `read_v1` with."""
     page = bigint(span.after), bigint(span.until), bigint(size), boolean(span.backwards)
     return (*page, *query_parameters(query))
 
 
-def _page(answer: list[tuple[Any, ...]], span: Span, size: int) -> Page:
+def page_of(answer: list[tuple[Any, ...]], span: Span, size: int) -> Page:
     """What `read_v1` answered as a page."""
     rows = iter(answer)
     head = next(rows)[0]
