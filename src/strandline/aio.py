@@ -140,10 +140,11 @@ class AsyncEventStore:
         match step:
             case ReadEvents():
                 limit = 1 if step.newest_only else None
-                read = self.read(
-                    step.query, after=step.after, until=step.until, backwards=step.newest_only, limit=limit
-                )
-                return StepEvents(await read.all_events(), read.head)
+                page = await self.read_page(step.query, step.span, first_size(limit))
+                if next_page(page, limit) is None:
+                    return StepEvents(page.events, page.head)
+                read = AsyncRead(self, step.query, step.span, limit, page)
+                return StepEvents(await read.all_events(), page.head)
             case Append():
                 return only(await self.store.sequencer.run_async((self.store.request(step.request),)))
             case TellMissingTags():
@@ -291,11 +292,13 @@ class _Awaitable(Generic[Item]):
 class AsyncRead(_Awaitable[SequencedEvent]):
     """The events of a read, in pages: iterate over it, as often as you like."""
 
-    def __init__(self, store: AsyncEventStore, query: Query, span: Span, limit: int | None) -> None:
+    def __init__(
+        self, store: AsyncEventStore, query: Query, span: Span, limit: int | None, first: Page | None = None
+    ) -> None:
         self._store = store
         self._span = span
         self._limit = limit
-        self._first: Page | None = None
+        self._first = first
         self.query = query
 
     @property

@@ -155,7 +155,7 @@ def take_events(events, dict routes):
     cdef PyObject *found
     cdef list going
     cdef tuple route
-    cdef long long position
+    cdef long long has_up_to
     cdef bint is_shared, is_mine
     for event in events:
         found = PyDict_GetItem(routes, event.type)
@@ -164,10 +164,10 @@ def take_events(events, dict routes):
         going = <list>found
         is_shared = len(going) > 1
         tags = decoded = None
-        position = event.position
         for route in going:
-            member, handle, takes_recorded, cls, read, decode, lines = route
-            if position <= <long long>member.head:
+            member, handle, takes_recorded, cls, read, decode, lines, head, counts = route
+            has_up_to = head
+            if has_up_to > 0 and <long long>event.position <= has_up_to:
                 continue
             if is_shared:
                 if tags is None:
@@ -187,9 +187,10 @@ def take_events(events, dict routes):
                 else:
                     handle(decoded)
             except Exception as error:
-                error.add_note(f"while {type(member.state).__name__} took event {position}, a {event.type}")
+                error.add_note(f"while {type(member.state).__name__} took event {event.position}, a {event.type}")
                 raise
-            member.unsaved += 1
+            if counts is True:
+                member.unsaved += 1
 
 
 cdef object read_quickly(event, decode, read):

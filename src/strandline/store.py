@@ -63,6 +63,7 @@ from .reading import (
     check_query,
     check_span,
     first_size,
+    next_page,
 )
 from .retag import Retag
 from .tag_id import IdValue
@@ -243,10 +244,10 @@ class EventStore:
         match step:
             case ReadEvents():
                 limit = 1 if step.newest_only else None
-                read = self.read(
-                    step.query, after=step.after, until=step.until, backwards=step.newest_only, limit=limit
-                )
-                return Events(list(read), read.head)
+                page = self.read_page(step.query, step.span, first_size(limit))
+                if next_page(page, limit) is None:
+                    return Events(page.events, page.head)
+                return Events(list(Read(self, step.query, limit, page)), page.head)
             case Append():
                 return only(self.sequencer.run((self.request(step.request),)))
             case TellMissingTags():

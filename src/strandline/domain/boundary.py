@@ -26,6 +26,8 @@ Route = tuple[
     Callable[[SequencedEvent], DomainEvent],
     Callable[[bytes], DomainEvent] | None,
     tuple[str, ...],
+    int,  # the head, up to which it has its events
+    bool,  # whether it counts them
 ]
 
 Written = tuple[Event, DomainEvent | None]
@@ -110,8 +112,8 @@ def _take_events(events: Sequence[SequencedEvent], routes: dict[str, list[Route]
         # An event that only one of them can have asked for need not be looked at.
         tags = f"\n{event.raw_tags}\n" if len(going) > 1 else None
         decoded: DomainEvent | None = None
-        for member, handle, takes_recorded, cls, read, _, lines in going:
-            if event.position <= member.head or (tags and not _has_all(tags, lines)):
+        for member, handle, takes_recorded, cls, read, _, lines, head, counts in going:
+            if event.position <= head or (tags and not _has_all(tags, lines)):
                 continue
             if decoded.__class__ is not cls:
                 decoded = read(event)
@@ -125,7 +127,8 @@ def _take_events(events: Sequence[SequencedEvent], routes: dict[str, list[Route]
                     f"while {type(member.state).__name__} took event {event.position}, a {event.type}"
                 )
                 raise
-            member.unsaved += 1
+            if counts:
+                member.unsaved += 1
 
 
 def _has_all(tags: str, lines: tuple[str, ...]) -> bool:
@@ -162,8 +165,19 @@ def _routes(members: Sequence[Member]) -> dict[str, list[Route]]:
         state = member.changing_state()
         member.is_own = False  # what comes now is not what our own append brought
         lines = tuple([f"\n{tag}\n" for tag in member.item.tags])
+        counts = state._snapshot_every is not None
         for name, method, takes_recorded, cls, read, decode in member.shape.ways:
-            route = (member, getattr(state, method), takes_recorded, cls, read, decode, lines)
+            route = (
+                member,
+                getattr(state, method),
+                takes_recorded,
+                cls,
+                read,
+                decode,
+                lines,
+                member.head,
+                counts,
+            )
             if name in routes:
                 routes[name].append(route)
             else:

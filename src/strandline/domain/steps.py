@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..append import AppendRequest, AppendResult
-from ..engine import Engine, Snapshot
+from ..engine import Engine, Snapshot, Span
 from ..event import SequencedEvent, from_microseconds
 from ..query import Query
 
@@ -23,6 +23,11 @@ class ReadEvents(msgspec.Struct, frozen=True):
     after: int = 0
     until: int | None = None
     newest_only: bool = False
+
+    @property
+    def span(self) -> Span:
+        """Where to read."""
+        return Span(self.after, self.until, self.newest_only)
 
 
 class Events(msgspec.Struct, frozen=True):
