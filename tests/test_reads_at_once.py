@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-from strandline import AsyncEventStore, Event, EventStore, Query, QueryItem, connect, connect_async
+import apsw
+import pytest
+
+from strandline import (
+    AsyncEventStore,
+    Event,
+    EventStore,
+    Query,
+    QueryItem,
+    Unavailable,
+    connect,
+    connect_async,
+)
 from strandline.engine import Page, Span
 from strandline.engine.memory import SHORT_LOG
 from strandline.engine.sqlite import SHORT_READ, SqliteEngine
+from strandline.engine.sqlite.awaiting import TOGETHER
+from strandline.engine.sqlite.search import Search
 
 HOT = Query.tag("course:1")
 
@@ -119,3 +136,73 @@ def test_many_pages_are_one_state(tmp_path: Path) -> None:
 
 async def _positions(store: AsyncEventStore) -> list[int]:
     return [event.position async for event in store.read(HOT)]
+
+
+def test_those_who_ask_together_see_one_state_and_each_gets_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+    in_snapshot = Search.in_snapshot
+
+    def counted(self: Search, question: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return in_snapshot(self, question)
+
+    async def run() -> None:
+        async with connect_async(tmp_path / "log.db") as store:
+            await store.append([Event("Opened", {}, tags=[f"one-of:{n % 40}"]) for n in range(80)])
+            await store.read(HOT)
+            monkeypatch.setattr(Search, "in_snapshot", counted)
+            asked = [store.read(Query.tag(f"one-of:{n}")).all_events() for n in range(50)]
+            found = [[event.position for event in events] for events in await asyncio.gather(*asked)]
+            assert found == [*[[n + 1, n + 41] for n in range(40)], *[[]] * 10]
+            assert looks == math.ceil(50 / TOGETHER)
+
+    asyncio.run(run())
+
+
+def test_those_who_give_up_do_not_keep_others_from_their_answer(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with connect_async(tmp_path / "log.db") as store:
+            await store.append(_events(30))
+            for leave in (1, 2, 3):
+                reading = [asyncio.create_task(_positions(store)) for _ in range(3 * TOGETHER)]
+                await asyncio.sleep(0)
+                for task in reading[::leave]:
+                    task.cancel()
+                for found in await asyncio.gather(*reading, return_exceptions=True):
+                    assert isinstance(found, asyncio.CancelledError) or len(found) == 10
+            assert len(await _positions(store)) == 10
+
+    asyncio.run(run())
+
+
+def test_what_fails_is_told_by_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> Page:
+        raise apsw.IOError("disk I/O error")
+
+    async def run() -> None:
+        async with connect_async(tmp_path / "log.db") as store:
+            await store.append(_events(30))
+            await store.read(HOT)
+            monkeypatch.setattr(Search, "read_page", fail)
+            with pytest.raises(Unavailable, match="disk I/O error"):
+                await store.read(HOT)
+
+    asyncio.run(run())
+
+
+def test_loops_of_several_threads_may_read_at_once(tmp_path: Path) -> None:
+    with connect(tmp_path / "log.db") as store:
+        store.append(_events(30))
+        store.engine.read_page(HOT, Span(), 5)
+
+        async def many() -> None:
+            both = AsyncEventStore(store)
+            for found in await asyncio.gather(*[_positions(both) for _ in range(200)]):
+                assert len(found) == 10
+
+        with ThreadPoolExecutor(4) as threads:
+            for done in [threads.submit(asyncio.run, many()) for _ in range(4)]:
+                done.result(60)

@@ -7,7 +7,6 @@ ones have connections of their own.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import threading
@@ -27,6 +26,7 @@ from .. import Outcome, Page, Snapshot, Span, Stats, Work
 from ..following import DeadLetter, FollowerRow, is_handling, not_answered
 from ..rules import Time
 from .appends import recorded_appends
+from .awaiting import AwaitedReads
 from .connection import (
     READER_CACHE_KIB,
     WRITER_CACHE_KIB,
@@ -83,6 +83,7 @@ class SqliteEngine:
         self._lock = threading.Lock()
         self._beside = threading.Lock()
         self._reads_beside: Search | None = None
+        self._awaited = AwaitedReads(self._look_at_once)
         self._file_lock = FileLock(self._path)
         self._readers: list[Connection] = []
         self._pens = Pens(self._path)
@@ -146,17 +147,7 @@ class SqliteEngine:
     async def read_page_awaited(self, query: Query, span: Span, size: int) -> Page | None:
         if _is_long(query, size) or not _is_looked_up(query) or not self._recent.is_loaded:
             return None
-        await asyncio.sleep(0)  # or a task that reads again and again would keep all others from their turn
-        # Such a read keeps the interpreter lock: another thread could not do it meanwhile.
-        for lock, search in ((self._lock, self._own_search), (self._beside, self._search_beside)):
-            if lock.acquire(blocking=False):
-                try:
-                    with translated(self._path):
-                        self._check_open()
-                        return search().in_snapshot(lambda found: found.read_page(query, span, size))
-                finally:
-                    lock.release()
-        return None
+        return await self._awaited.page(query, span, size)
 
     def exists(self, query: Query, after: int) -> bool:
         return self._look(lambda search: search.first(query, after)) is not None
@@ -302,11 +293,24 @@ class SqliteEngine:
                 raise
             raise ours from error
 
-    def _own_search(self) -> Search:
-        return self._search
+    def _look_at_once(self, question: Callable[[Search], None]) -> bool:
+        """Ask through a connection that nobody uses just now; False if there is none."""
+        # While a commit has the first one, and with many tasks that is most of the time, there is a second one.
+        searches: tuple[tuple[threading.Lock, Callable[[], Search]], ...] = (
+            (self._lock, lambda: self._search),
+            (self._beside, self._search_beside),
+        )
+        for lock, search in searches:
+            if lock.acquire(blocking=False):
+                try:
+                    self._check_open()
+                    search().in_snapshot(question)
+                    return True
+                finally:
+                    lock.release()
+        return False
 
     def _search_beside(self) -> Search:
-        """For event loops while a commit has the other connection: they cannot wait, and most of the time there is one."""
         if self._reads_beside is None:
             reader = self._connect(writable=self._connection.is_writable)
             self._reads_beside = Search(reader, self._names, self._recent)
