@@ -89,9 +89,9 @@ def test_those_who_wait_go_together_and_each_gets_its_own(
     calls: list[int] = []
     call_awaited = connection.Connection.call_awaited
 
-    async def counted(self: connection.Connection, statement: str, values: Any) -> Any:
+    def counted(self: connection.Connection, statement: str, values: Any) -> Any:
         calls.append(len(values))
-        return await call_awaited(self, statement, values)
+        return call_awaited(self, statement, values)
 
     async def use(store: AsyncEventStore) -> None:
         await store.append([Event("Many", {}, tags=[f"one-of:{number % 50}"]) for number in range(150)])
@@ -120,12 +120,8 @@ def test_long_pages_and_callables_are_read_in_threads(place: Place, in_threads: 
     run(place, use)
 
 
-def test_questions_may_be_longer_than_what_a_socket_takes(
-    place: Place, in_threads: list[object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waited: list[asyncio.Future[None]] = []
-    resolve = connection._resolve
-    monkeypatch.setattr(connection, "_resolve", lambda future: (waited.append(future), resolve(future)))
+def test_questions_may_be_longer_than_what_a_socket_takes(place: Place, in_threads: list[object]) -> None:
+    waited: list[int] = []
 
     async def use(store: AsyncEventStore) -> None:
         engine = store.store.engine
@@ -133,6 +129,9 @@ def test_questions_may_be_longer_than_what_a_socket_takes(
         for reading in engine._reading_connections:
             with socket.socket(fileno=os.dup(reading.raw.fileno())) as own:
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        loop = asyncio.get_running_loop()
+        add_writer = loop.add_writer
+        loop.add_writer = lambda *given: (waited.append(1), add_writer(*given))[1]  # type: ignore[method-assign]
         long = Query([QueryItem(tags=[f"{number}".rjust(250, "x")]) for number in range(8_000)])
         assert await positions(store, long | FIRST) == [1]
         # With answers that are long, too: the server would wait for us to take the first before it hears the last.
@@ -160,7 +159,8 @@ def test_those_who_give_up_leave_nothing_behind(place: Place) -> None:
         engine = store.store.engine
         assert isinstance(engine, PostgresEngine)
         assert engine._awaited._reader is not None
-        assert engine._awaited._reader.is_done
+        assert not engine._awaited._reader.calls
+        assert not engine._awaited._reader.waiting
 
     run(place, use)
 
@@ -193,11 +193,11 @@ def test_what_fails_is_tried_again_in_a_thread_which_tells_what_is_wrong(
     place: Place, in_threads: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def use(store: AsyncEventStore) -> None:
-        def fail(*_: Any) -> None:
+        def fail(*_: Any) -> Any:
             raise psycopg.errors.QueryCanceled("canceling statement due to statement timeout")
 
-        async def fail_awaited(*_: Any) -> None:
-            fail()
+        async def fail_awaited(*_: Any) -> Any:
+            yield fail()
 
         monkeypatch.setattr(connection.Connection, "call_awaited", fail_awaited)
         assert await positions(store) == [1]
@@ -205,6 +205,69 @@ def test_what_fails_is_tried_again_in_a_thread_which_tells_what_is_wrong(
         monkeypatch.setattr(connection.Connection, "call", fail)
         with pytest.raises(Unavailable, match="statement timeout"):
             await positions(store)
+
+    run(place, use)
+
+
+def test_one_that_fails_takes_nothing_from_those_before_it(
+    place: Place, in_threads: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = Query.tag("bad")
+    asked = awaiting.asked
+
+    def asked_badly(query: Query, *rest: Any) -> Any:
+        values = asked(query, *rest)
+        return values[:-1] if query == bad else values  # the server does not take fewer than it expects
+
+    async def use(store: AsyncEventStore) -> None:
+        await store.append(Event("Bad", {}, tags=["bad"]))
+        await asyncio.sleep(NEWS_SECONDS)
+        monkeypatch.setattr(awaiting, "CALLS_AT_ONCE", 1)
+        monkeypatch.setattr(awaiting, "asked", asked_badly)
+        in_threads.clear()
+        reads = [positions(store, FIRST) for _ in range(4)]
+        after = [positions(store, FIRST) for _ in range(3)]
+        assert await asyncio.gather(*reads, positions(store, bad), *after) == [*[[1]] * 4, [2], *[[1]] * 3]
+        assert in_threads == [bad, FIRST, FIRST, FIRST]
+        in_threads.clear()
+        assert await positions(store) == [1]  # over the same connection
+        assert in_threads == []
+
+    run(place, use)
+
+
+def test_whoever_is_cancelled_others_are_answered(place: Place) -> None:
+    async def use(store: AsyncEventStore) -> None:
+        for turns in range(4):
+            own = asyncio.all_tasks()
+            reading = [asyncio.create_task(positions(store)) for _ in range(20)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for task in asyncio.all_tasks() - own:  # those that answer are among them
+                task.cancel()
+            await asyncio.gather(*reading, return_exceptions=True)
+            assert await asyncio.gather(*[positions(store) for _ in range(20)]) == [[1]] * 20
+
+    run(place, use)
+
+
+def test_who_gave_up_is_not_read_for(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    call_awaited = connection.Connection.call_awaited
+
+    def counted(self: connection.Connection, statement: str, values: Any) -> Any:
+        asked.append(len(values))
+        return call_awaited(self, statement, values)
+
+    async def use(store: AsyncEventStore) -> None:
+        monkeypatch.setattr(awaiting, "CALLS_AT_ONCE", 1)
+        monkeypatch.setattr(connection.Connection, "call_awaited", counted)
+        reading = [asyncio.create_task(positions(store)) for _ in range(12)]
+        await asyncio.sleep(0)
+        for task in reading[2:]:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
+        assert asked == [2]
 
     run(place, use)
 
@@ -218,7 +281,8 @@ def test_a_store_serves_one_loop_after_another(place: Place, in_threads: list[ob
         assert in_threads == []
 
 
-def test_a_loop_that_was_closed_while_it_read_is_forgotten(place: Place, in_threads: list[object]) -> None:
+@pytest.mark.parametrize("reads_by_tasks", [True, False])
+def test_a_loop_that_was_closed_while_it_read_is_forgotten(place: Place, *, reads_by_tasks: bool) -> None:
     with place.connect() as sync:
         sync.append(Event("First", {}, tags=["first"]))
         time.sleep(NEWS_SECONDS)
@@ -230,14 +294,13 @@ def test_a_loop_that_was_closed_while_it_read_is_forgotten(place: Place, in_thre
         loop.run_forever()
         loop.close()
         assert not all(task.done() for task in reading)
-        in_threads.clear()
-        assert asyncio.run(positions(store)) == [1]
         engine = sync.engine
         assert isinstance(engine, PostgresEngine)
+        read = asyncio.run(positions(store)) if reads_by_tasks else [e.position for e in sync.read(FIRST)]
+        assert read == [1]
         end = time.monotonic() + 30
-        while (
-            len(engine._reading_connections) > engine._idle.qsize()
-        ):  # none is lost; threads may read with one yet
+        # None is lost; but threads may read with one yet.
+        while len(engine._reading_connections) > engine._idle.qsize():
             assert time.monotonic() < end
             time.sleep(0.01)
 

@@ -24,7 +24,7 @@ from strandline import (
 from strandline.engine import Page, Span
 from strandline.engine.memory import SHORT_LOG
 from strandline.engine.sqlite import SHORT_READ, SqliteEngine
-from strandline.engine.sqlite.awaiting import TOGETHER
+from strandline.engine.sqlite.awaiting import MOST_EVENTS, TOGETHER
 from strandline.engine.sqlite.search import Search
 
 HOT = Query.tag("course:1")
@@ -83,10 +83,13 @@ def test_nobody_waits_for_who_writes(tmp_path: Path) -> None:
         assert page is not None
         assert page == engine.read_page(HOT, Span(), 5)
         store.append(_events(3))
-        with engine._lock:
-            assert awaited(store, HOT, Span(30), 5) is not None
-            with engine._beside:  # as during a read of another loop
-                assert awaited(store, HOT, Span(), 5) is None
+        store.retag(2, add=["course:9"])
+        for query in (HOT, Query.tag("course:9")):
+            with engine._lock:
+                beside = awaited(store, query, Span(), 50)
+            assert beside == engine.read_page(query, Span(), 50)
+        with engine._lock, engine._beside:  # as during a read of another loop
+            assert awaited(store, HOT, Span(), 5) is None
 
 
 def test_what_is_waited_for_is_waited_for_elsewhere(tmp_path: Path) -> None:
@@ -158,6 +161,50 @@ def test_those_who_ask_together_see_one_state_and_each_gets_its_own(
             found = [[event.position for event in events] for events in await asyncio.gather(*asked)]
             assert found == [*[[n + 1, n + 41] for n in range(40)], *[[]] * 10]
             assert looks == math.ceil(50 / TOGETHER)
+
+    asyncio.run(run())
+
+
+def test_tasks_read_what_they_have_written(tmp_path: Path) -> None:
+    async def write_and_read(store: AsyncEventStore, number: int) -> None:
+        query = Query.tag(f"own:{number}")
+        for count in range(1, 21):
+            result = await store.append(Event("Opened", {}, tags=[f"own:{number}"]))
+            read = await store.read(query)
+            assert read.head >= result.position
+            found = [event.position async for event in read]
+            assert len(found) == count
+            assert found[-1] == result.position
+
+    async def run() -> None:
+        async with connect_async(tmp_path / "log.db") as store:
+            await store.read(HOT)
+            await asyncio.gather(*[write_and_read(store, number) for number in range(16)])
+            engine = store.store.engine
+            assert isinstance(engine, SqliteEngine)
+            assert engine._reads_beside is not None
+
+    asyncio.run(run())
+
+
+def test_long_pages_are_read_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages: list[int] = []
+    in_snapshot = Search.in_snapshot
+
+    def counted(self: Search, question: Any) -> Any:
+        pages.append(0)
+        return in_snapshot(self, question)
+
+    async def run() -> None:
+        async with connect_async(tmp_path / "log.db") as store:
+            await store.append(_events(3 * MOST_EVENTS))
+            await store.read(HOT)
+            monkeypatch.setattr(Search, "in_snapshot", counted)
+            page = Span(), MOST_EVENTS
+            engine = store.store.engine
+            found = await asyncio.gather(*[engine.read_page_awaited(HOT, *page) for _ in range(5)])
+            assert [len(each.events) for each in found if each is not None] == [MOST_EVENTS] * 5
+            assert len(pages) == 5
 
     asyncio.run(run())
 

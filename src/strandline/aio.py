@@ -1,5 +1,5 @@
-"""The store for asyncio: the same methods, awaited. Appends are futures of the sequencer, reads come in
-pages through a few threads, and waiting costs no thread.
+"""The store for asyncio: the same methods, awaited. Appends are futures of the sequencer, reads come in pages, short ones
+by the loop itself and others through a few threads, and waiting costs no thread.
 """
 
 from __future__ import annotations

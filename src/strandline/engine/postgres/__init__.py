@@ -164,11 +164,7 @@ class PostgresEngine:
         return self._ask(lambda search: search.read_page(query, span, size))
 
     async def read_page_awaited(self, query: Query, span: Span, size: int) -> Page | None:
-        """`read_page` without a thread; None if it needs one."""
-        try:
-            return await self._awaited.page(query, span, size)
-        except psycopg.Error as error:
-            raise translate(error, self._address) from error
+        return await self._awaited.page(query, span, size)
 
     def exists(self, query: Query, after: int) -> bool:
         return self._ask(lambda search: search.first(query, after)) is not None
@@ -242,6 +238,7 @@ class PostgresEngine:
             self._transactions.close()
             if self._connection is not None:
                 self._connection.close()
+            self._awaited.forget_closed_loop()
             self._close_idle()
 
     def _ask(self, question: Callable[[Search], T]) -> T:
@@ -283,6 +280,7 @@ class PostgresEngine:
         """A connection that nobody uses: an idle one, a new one, or the next that is given back."""
         while True:
             self._check_open()
+            self._awaited.forget_closed_loop()
             is_full = len(self._reading_connections) >= READERS
             try:
                 return self._idle.get(timeout=WAIT_FOR_READER_SECONDS if is_full else 0)

@@ -16,15 +16,13 @@ import psycopg
 
 from ...query import Query
 from .. import Page, Span
-from .connection import Connection
+from .connection import Connection, Rows
 from .items import is_plain
 from .search import Statements, asked, page_of
 
 MOST_EVENTS = 500  # longer pages would keep the loop from everything else
 CALLS_AT_ONCE = 4
 READS_IN_CALL = 16
-
-Rows = list[tuple[Any, ...]]
 
 
 class _Question:
@@ -46,35 +44,39 @@ class _Reader:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.waiting: deque[_Question] = deque()
-        self.calls = 0
-        self._tasks: set[asyncio.Task[None]] = set()  # a loop keeps no reference to them
+        self.calls: set[asyncio.Task[Any]] = set()
 
     def call(self, answering: Coroutine[Any, Any, None]) -> None:
         """Answer beside the calls that are under way."""
-        self.calls += 1
         task = self.loop.create_task(answering)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if not task.done():
+            self.calls.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        if task in self.calls:  # it was cancelled before it began
+            self.calls.discard(task)
+            self.leave_to_threads(len(self.waiting))
 
     def let_go(self) -> None:
         """Give up what a loop that was closed had under way; its connections are closed."""
-        for task in self._tasks:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
+        for task in tuple(self.calls):
+            with contextlib.suppress(RuntimeError):  # of loops that complain of being closed
                 cast("Coroutine[Any, Any, None]", task.get_coro()).close()
 
     def next(self, most: int) -> list[_Question]:
-        """Those who have waited longest."""
-        return [self.waiting.popleft() for _ in range(min(most, len(self.waiting)))]
+        """Those who have waited longest, and wait still."""
+        found: list[_Question] = []
+        while self.waiting and len(found) < most:
+            question = self.waiting.popleft()
+            if not question.rows.done():
+                found.append(question)
+        return found
 
     def leave_to_threads(self, count: int) -> None:
         """Let so many of those who wait read in threads."""
         for question in self.next(count):
             question.answer(None)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether nothing is left to do, or nobody can do it any more."""
-        return not self.calls or self.loop.is_closed()
 
 
 class AwaitedReads:
@@ -99,50 +101,76 @@ class AwaitedReads:
         """See `Engine.read_page`; None if a thread has to read it."""
         if size > MOST_EVENTS or not is_plain(query):
             return None
+        self.forget_closed_loop()
         loop = asyncio.get_running_loop()
         question = _Question(query, span, size, loop)
         with self._lock:
             reader = self._reader
-            if reader is None or reader.is_done:
-                if reader is not None:
-                    reader.let_go()
+            if reader is None or not reader.calls:
                 reader = self._reader = _Reader(loop)
             if reader.loop is not loop:
                 return None
             reader.waiting.append(question)
-            if reader.calls < CALLS_AT_ONCE:
+            if len(reader.calls) < CALLS_AT_ONCE:
                 reader.call(self._answer_all(reader))
         rows = await question.rows
         return None if rows is None else page_of(rows, span, size)
 
+    def forget_closed_loop(self) -> None:
+        """Give back the connections of a loop that was closed while it read."""
+        reader = self._reader
+        if reader is not None and reader.loop.is_closed():
+            with self._lock:
+                self._reader = None if self._reader is reader else self._reader
+            reader.let_go()
+
     async def _answer_all(self, reader: _Reader) -> None:
         """Answer those who wait, until nobody does."""
+        own = cast("asyncio.Task[None]", asyncio.current_task())
+        connection: Connection | None = None
         try:
-            while reader.waiting:
-                connection = self._take()
+            while questions := reader.next(READS_IN_CALL):
+                connection = connection or self._take()
                 if connection is None:
+                    reader.waiting.extendleft(reversed(questions))
                     # A thread makes one, or waits for one; who does not go there is answered by the calls under way.
-                    reader.leave_to_threads(1 if reader.calls > 1 else len(reader.waiting))
+                    reader.leave_to_threads(1 if len(reader.calls) > 1 else len(reader.waiting))
                     return
-                await self._answer(reader.next(READS_IN_CALL), connection)
+                if not await _answer(questions, connection, self._sql.read):
+                    self._give_back(connection)
+                    connection = None
         except BaseException:
             reader.leave_to_threads(len(reader.waiting))
             raise
         finally:
-            reader.calls -= (
-                1  # here and not when the task has ended: whoever asks in between must not count on it
-            )
+            if connection is not None:
+                self._give_back(connection)
+            reader.calls.discard(
+                own
+            )  # now and not when it has ended: whoever asks in between must not count on it
 
-    async def _answer(self, questions: Sequence[_Question], connection: Connection) -> None:
-        answers: Sequence[Rows | None] = [None] * len(questions)
-        try:
-            answers = await connection.call_awaited(self._sql.read, [each.values for each in questions])
-        except BaseException as error:
+
+async def _answer(questions: Sequence[_Question], connection: Connection, statement: str) -> bool:
+    """Answer questions as their rows come; whether the connection can be used again."""
+    waiting = deque(questions)
+    made = 0
+    is_usable = False
+    try:
+        async with contextlib.aclosing(
+            connection.call_awaited(statement, [each.values for each in questions])
+        ) as answers:
+            async for rows in answers:
+                waiting.popleft().answer(rows)
+                made += len(rows or ())
+                if made > MOST_EVENTS:
+                    made = 0
+                    await asyncio.sleep(0)
+        is_usable = True
+    except (psycopg.Error, NotImplementedError):  # there are loops that cannot watch sockets
+        pass
+    finally:
+        if not is_usable:
             connection.close()  # it may yet get an answer, which would be taken for that to the next question
-            # A thread tries again, and tells the one who asked what is wrong. (There are loops that cannot watch sockets.)
-            if not isinstance(error, (psycopg.Error, NotImplementedError)):
-                raise
-        finally:
-            self._give_back(connection)
-            for question, rows in zip(questions, answers, strict=True):
-                question.answer(rows)
+        for question in waiting:
+            question.answer(None)  # a thread tries again, and tells the one who asked what is wrong
+    return is_usable

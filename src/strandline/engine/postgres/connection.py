@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 from psycopg import errors as pg
-from psycopg.abc import PQGen
 from psycopg.adapt import Transformer
 from psycopg.generators import execute, fetch_many
 from psycopg.pq import ExecStatus, Format, TransactionStatus
-from psycopg.pq.abc import PGconn, PGresult
+from psycopg.pq.abc import PGresult
 from psycopg.waiting import Ready
 
 from ...errors import InvalidInput
@@ -32,6 +30,7 @@ _BINARY = Format.BINARY
 STALE_STATEMENT = (pg.InvalidSqlStatementName, pg.FeatureNotSupported)
 
 Parameters = Sequence[Any] | dict[str, Any]
+Rows = list[tuple[Any, ...]]
 
 
 class Connection:
@@ -85,29 +84,34 @@ class Connection:
 
     async def call_awaited(
         self, statement: str, calls: Sequence[Sequence[Value]]
-    ) -> list[list[tuple[Any, ...]]]:
+    ) -> AsyncGenerator[Rows | None, None]:
         """Like `call` for each of several values, sent together, while the event loop watches the socket.
 
-        After an error or an interrupt the connection is of no use any more.
+        Gives the rows of each as they come, None for one that failed. After an exception, or if not all are taken, the
+        connection is of no use any more.
         """
         pgconn = self._connection.pgconn
-        if self.is_direct and statement not in self._prepared:
-            name = self._send_prepare(statement, calls[0])
-            self._checked((await self._awaited_results(1))[0], ExecStatus.COMMAND_OK)
-            self._prepared[statement] = name
-        if len(calls) == 1:
-            self._send(statement, calls[0])
-            results = await self._awaited_results(1)
-        else:
-            pgconn.enter_pipeline_mode()
+        with _Answers(self._connection) as answers:
+            if self.is_direct and statement not in self._prepared:
+                name = self._send_prepare(statement, calls[0])
+                self._checked(await answers.next(), ExecStatus.COMMAND_OK)
+                self._prepared[statement] = name
+            if len(calls) > 1:
+                pgconn.enter_pipeline_mode()
             for values in calls:
                 self._send(statement, values)
-            pgconn.pipeline_sync()
-            *results, _ = await self._awaited_results(
-                len(calls) + 1
-            )  # the last one says that there are no more
-            pgconn.exit_pipeline_mode()
-        return [self._rows(self._checked(result, ExecStatus.TUPLES_OK)) for result in results]
+            if len(calls) > 1:
+                pgconn.pipeline_sync()
+            for _ in calls:
+                result = (await answers.next())[-1]
+                if result.status != ExecStatus.TUPLES_OK:
+                    self._prepared.clear()  # perhaps somebody deallocated it, or changed what it stands for
+                    yield None
+                else:
+                    yield self._rows(result)
+            if len(calls) > 1:
+                await answers.next()  # which says that there are no more
+                pgconn.exit_pipeline_mode()
 
     def _send(self, statement: str, values: Sequence[Value]) -> None:
         data, formats = [value.data for value in values], [_BINARY] * len(values)
@@ -138,37 +142,6 @@ class Connection:
 
     def _result(self, expected: ExecStatus) -> PGresult:
         return self._checked(self._connection.wait(execute(self._connection.pgconn)), expected)
-
-    async def _awaited_results(self, count: int) -> list[list[PGresult]]:
-        loop, socket = asyncio.get_running_loop(), self._connection.fileno()
-        while self._connection.pgconn.flush():  # questions that do not fit into the socket's buffer
-            ready: asyncio.Future[None] = loop.create_future()
-            loop.add_writer(socket, _resolve, ready)
-            loop.add_reader(socket, _resolve, ready)
-            try:
-                await ready
-            finally:
-                loop.remove_writer(socket)
-                loop.remove_reader(socket)
-            self._connection.pgconn.consume_input()  # or the server would wait for us to take its first answers
-        steps = _results(self._connection.pgconn, count)
-        answer: asyncio.Future[list[list[PGresult]]] = loop.create_future()
-
-        def go_on(take: Callable[[], object]) -> None:
-            try:
-                if not answer.done():
-                    take()
-            except StopIteration as end:
-                answer.set_result(end.value)
-            except BaseException as error:  # noqa: BLE001  (whoever awaits the answer gets it)
-                answer.set_exception(error)
-
-        loop.add_reader(socket, go_on, partial(steps.send, Ready.R))
-        try:
-            go_on(partial(next, steps))
-            return await answer
-        finally:
-            loop.remove_reader(socket)
 
     def _checked(self, results: list[PGresult], expected: ExecStatus) -> PGresult:
         result = results[-1]
@@ -224,17 +197,48 @@ class Connection:
         self._connection.close()
 
 
-def _results(pgconn: PGconn, count: int) -> PQGen[list[list[PGresult]]]:
-    """The results of so many questions."""
-    found: list[list[PGresult]] = []
-    while len(found) < count:
-        found += [(yield from fetch_many(pgconn))]
-    return found
+class _Answers:
+    """What a server answers, awaited."""
 
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._pgconn = connection.pgconn
+        self._socket = connection.fileno()
+        self._loop = asyncio.get_running_loop()
+        self._news: asyncio.Future[None] = self._loop.create_future()
 
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+    def __enter__(self) -> Self:
+        self._loop.add_reader(self._socket, self._tell)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.remove_reader(self._socket)
+
+    def _tell(self) -> None:
+        if not self._news.done():
+            self._news.set_result(None)
+
+    async def _wait(self) -> None:
+        self._news = self._loop.create_future()
+        await self._news
+
+    async def next(self) -> list[PGresult]:
+        """The results of the next question."""
+        while self._pgconn.flush():  # questions that do not fit into the socket's buffer
+            self._loop.add_writer(self._socket, self._tell)
+            try:
+                await self._wait()
+            finally:
+                self._loop.remove_writer(self._socket)
+            self._pgconn.consume_input()  # or the server would wait for us to take its first answers
+        steps = fetch_many(self._pgconn)
+        try:
+            next(steps)
+            while True:
+                await self._wait()
+                steps.send(Ready.R)
+        except StopIteration as end:
+            results: list[PGresult] = end.value
+            return results
 
 
 def _connect(address: Address) -> psycopg.Connection[tuple[Any, ...]]:

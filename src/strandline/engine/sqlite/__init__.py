@@ -1,8 +1,8 @@
 """The SQLite engine: a durable log in one file, for any number of threads and processes.
 
 The only place that imports apsw. Writes go through one connection under a lock between processes;
-short reads use the same connection while nobody writes, because its page cache is warm, and long
-ones have connections of their own.
+short reads use the same connection while nobody writes, because its page cache is warm (event loops, which
+cannot wait, have a second one for when somebody does), and long ones have connections of their own.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from ...query import Query
 from .. import Page, Span
 from .search import Search
 
-TOGETHER = 8  # then the loop has its turn
+TOGETHER = 8  # reads; then the loop has its turn
+MOST_EVENTS = 500  # likewise
 
 Look = Callable[[Callable[[Search], None]], bool]
 """Lets a question look at the log; False if it would have to wait."""
@@ -33,7 +34,7 @@ class _Question(NamedTuple):
 
 
 class _Group:
-    """Those of one event loop who wait for their turn."""
+    """Those of one event loop who wait for their turn. Unless there are none, the loop is to call `_answer_some`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -59,19 +60,30 @@ class AwaitedReads:
         return await question.page
 
     def _answer_some(self, group: _Group) -> None:
-        now = [group.questions.popleft() for _ in range(min(TOGETHER, len(group.questions)))]
-        if group.questions:
-            group.loop.call_soon(self._answer_some, group)
+        now: deque[_Question] = deque()
 
         def answer(search: Search) -> None:
-            for question in now:
+            made = 0
+            while now and made < MOST_EVENTS:
+                question = now[0]
                 if not question.page.done():
-                    question.answer(search.read_page(question.query, question.span, question.size))
+                    page = search.read_page(question.query, question.span, question.size)
+                    made += len(page.events)
+                    question.answer(page)
+                now.popleft()
 
+        is_answered = False
         try:
-            self._look(answer)
+            while group.questions and len(now) < TOGETHER:
+                now.append(group.questions.popleft())
+            is_answered = self._look(answer)
         except Exception:  # noqa: BLE001, S110  (a thread tries again, and tells the one who asked what is wrong)
             pass
         finally:
-            for question in now:
-                question.answer(None)
+            if is_answered:
+                group.questions.extendleft(reversed(now))
+            else:
+                for question in now:
+                    question.answer(None)
+            if group.questions:
+                group.loop.call_soon(self._answer_some, group)
