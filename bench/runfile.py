@@ -52,7 +52,10 @@ class RunFile:
         self.measurements = [one for one in known if one.measured]  # what was absent is looked for again
         for name in ("machine", "stores"):
             self.head[name] = content[name] | self.head[name]
-        self.head["started"] = content["started"]
+        self.head["started"], self.head["command"] = (
+            content["started"],
+            content["command"],
+        )  # of which this is the rest
 
     @property
     def done(self) -> set[tuple[str, str, int]]:
