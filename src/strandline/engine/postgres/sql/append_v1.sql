@@ -241,10 +241,10 @@ begin
 
     insert into posting (tag, type, position)
     select
-        unnest(
-            array_remove(array['', '$stream:' || n.stream, '$subject:' || n.subject], null)
-            || string_to_array(n.tags, E'\n')
-        ),
+        unnest(case
+            when n.stream is null and n.subject is null and n.tags <> '' then string_to_array(E'\n' || n.tags, E'\n') -- as most are
+            else array_remove(array['', '$stream:' || n.stream, '$subject:' || n.subject], null) || string_to_array(n.tags, E'\n')
+        end),
         n.type, case when v_is_plain then v_head + n.ordinal else n.position end
     from unnest(v_positions, e_type, e_tags, e_stream, e_subject) with ordinality
         n (position, type, tags, stream, subject, ordinal)
