@@ -145,9 +145,8 @@ class AwaitedReads:
         finally:
             if connection is not None:
                 self._give_back(connection)
-            reader.calls.discard(
-                own
-            )  # now and not when it has ended: whoever asks in between must not count on it
+            # Now and not when the task has ended: whoever asks in between must not count on it.
+            reader.calls.discard(own)
 
 
 async def _answer(questions: Sequence[_Question], connection: Connection, statement: str) -> bool:
