@@ -21,9 +21,11 @@ import pytest
 import strandline
 from places import Place
 from strandline import (
+    AppendCondition,
     Event,
     InvalidInput,
     NotFound,
+    Query,
     SchemaMismatch,
     StrandlineError,
     Unauthorized,
@@ -413,10 +415,12 @@ def test_a_newer_schema_is_refused_with_the_way_out(server: PostgresServer, plac
     for attempt in (strandline.connect, check_log, migrate_log):
         error = refusal(attempt, place.url, log=place.log)
         assert isinstance(error, SchemaMismatch)
-        assert "has schema 9, this version of Strandline knows up to schema 3" in str(error)
+        assert f"has schema 9, this version of Strandline knows up to schema {NOW}" in str(error)
         assert "pip install -U strandline" in error.hint
 
 
+NOW = schema.version()
+LATER = f"{NOW + 1:03} a note"
 later_files = {"later": "alter table log add column note text; update log set note = 'new';"}
 
 
@@ -426,7 +430,7 @@ def older(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
     with place.connect() as store:
         store.append(Event("A", {}))
     load = schema.load
-    monkeypatch.setattr(schema, "MIGRATIONS", {**schema.MIGRATIONS, "004 a note": ("later",)})
+    monkeypatch.setattr(schema, "MIGRATIONS", {**schema.MIGRATIONS, LATER: ("later",)})
     monkeypatch.setattr(schema, "load", lambda package, name: later_files.get(name) or load(package, name))
     return place
 
@@ -437,17 +441,17 @@ def test_an_older_schema_is_refused_until_it_is_migrated(older: Place, server: P
         assert isinstance(error, SchemaMismatch)
         assert error.hint == f"run: strandline migrate URL --log {older.log}"
     planned = migrate_log(older.url, log=older.log, dry_run=True)
-    assert (planned.before, planned.after, planned.steps) == (3, 3, ["004 a note"])
+    assert (planned.before, planned.after, planned.steps) == (NOW, NOW, [LATER])
     assert isinstance(refusal(strandline.connect, older.url, log=older.log), SchemaMismatch)
     done = migrate_log(older.url, log=older.log)
-    assert (done.before, done.after, done.steps) == (3, 4, ["004 a note"])
+    assert (done.before, done.after, done.steps) == (NOW, NOW + 1, [LATER])
     assert server.run(f"select note from strandline_{older.log}.log") == ["new"]
     assert migrate_log(older.url, log=older.log).steps == []
     with older.connect() as store:
-        assert (store.stats().schema, store.head()) == (4, 1)
+        assert (store.stats().schema, store.head()) == (NOW + 1, 1)
     new = Place(older.url, f"{older.log}-2")
     with new.connect() as store:
-        assert store.stats().schema == 4
+        assert store.stats().schema == NOW + 1
 
 
 def test_a_migration_that_fails_leaves_the_old_schema(older: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -455,15 +459,43 @@ def test_a_migration_that_fails_leaves_the_old_schema(older: Place, monkeypatch:
     with pytest.raises(StrandlineError, match="already exists"):
         migrate_log(older.url, log=older.log)
     monkeypatch.undo()
-    assert migrate_log(older.url, log=older.log).before == 3
+    assert migrate_log(older.url, log=older.log).before == NOW
     assert check_log(older.url, log=older.log).problems == []
+
+
+def test_a_log_in_which_every_event_had_an_entry_for_its_type_is_migrated(
+    place: Place, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_three = dict(list(schema.MIGRATIONS.items())[:3])
+    with monkeypatch.context() as before:
+        before.setattr(schema, "MIGRATIONS", first_three)
+        with place.connect() as store:
+            store.append([Event("A", 1, tags=["t:1"]), Event("B", 2)])
+            store.retag(1, add=["t:2"])
+    name = f"strandline_{place.log}"
+    server.run(f"insert into {name}.posting select '', type, position from {name}.event")
+    server.run("create role old_reader login")
+    server.run(f"grant execute on function {name}.append_v1 to old_reader")
+    assert migrate_log(place.url, log=place.log).before == 3
+    assert check_log(place.url, log=place.log).problems == []
+    assert server.run(
+        "select has_function_privilege('old_reader', oid, 'execute') from pg_proc"
+        f" where proname = 'append_v1' and pronamespace = '{name}'::regnamespace"
+    ) == ["t"]
+    server.run("drop owned by old_reader; drop role old_reader")
+    with place.connect() as store:
+        assert [event.position for event in store.read(Query.types("B"))] == [2]
+        assert [event.position for event in store.read(Query.tag("t:2"))] == [1]
+        assert store.count() == 3
+        with pytest.raises(strandline.AppendConditionFailed):
+            store.append(Event("B", 3), AppendCondition(Query.types("B"), after=1))
 
 
 def test_a_migration_needs_an_owner_and_says_so(older: Place, server: PostgresServer) -> None:
     server.run("create role not_the_owner login")
     server.run(schema_script(log=str(older.log), grant=["not_the_owner"]))
     url = server.url(user="not_the_owner")
-    assert migrate_log(url, log=older.log, dry_run=True).steps == ["004 a note"]
+    assert migrate_log(url, log=older.log, dry_run=True).steps == [LATER]
     error = refusal(migrate_log, url, log=older.log)
     assert isinstance(error, strandline.Forbidden)
     assert "owner" in error.hint
@@ -480,6 +512,6 @@ def test_a_migration_verifies_that_nothing_is_missing(place: Place, server: Post
 def test_several_may_migrate_at_once(older: Place) -> None:
     with ThreadPoolExecutor(4) as pool:
         reports = list(pool.map(lambda _: migrate_log(older.url, log=older.log), range(4)))
-    assert {report.after for report in reports} == {4}
+    assert {report.after for report in reports} == {NOW + 1}
     with older.connect() as store:
-        assert store.stats().schema == 4
+        assert store.stats().schema == NOW + 1

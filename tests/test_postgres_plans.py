@@ -23,7 +23,8 @@ FEW = 60  # entries of an index: a few per range that a query looks at, never a 
 COUNTS = """
 select c.relname, c.relkind = 'i', pg_stat_get_xact_numscans(c.oid), pg_stat_get_xact_tuples_returned(c.oid)
 from pg_class c
-where c.relnamespace = %s::regnamespace and c.relname in ('event', 'event_pkey', 'event_by_id', 'posting', 'posting_pkey')
+where c.relnamespace = %s::regnamespace and c.relname in ('event', 'event_pkey', 'event_by_id', 'event_by_type', 'posting',
+    'posting_pkey')
 """
 
 HOT, RARE, COMMON = QueryItem(tags=["hot:1"]), QueryItem(tags=["rare:1"]), QueryItem(types=["Common1"])

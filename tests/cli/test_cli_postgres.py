@@ -39,7 +39,7 @@ def test_every_command_reads_a_database_as_it_reads_a_file(cli, school, database
     (stats,), (check,) = cli("stats", *in_database).rows, cli("check", *in_database).rows
     assert (stats["engine"], stats["head"], stats["tags"]) == ("postgres", 5, 5)
     assert (check["ok"], check["events"], check["appends"]) == (True, 5, 5)
-    assert cli("migrate", *in_database).rows == [{"after": 3, "before": 3, "dry_run": False, "steps": []}]
+    assert cli("migrate", *in_database).rows == [{"after": 4, "before": 4, "dry_run": False, "steps": []}]
 
 
 def test_append_makes_the_log_and_is_refused_by_its_condition(cli, database):

@@ -56,7 +56,7 @@ class PostgresCheck(LogCheck):
         return self._head
 
     def _entries_of(self, event: SequencedEvent) -> Iterable[Entry]:
-        tags = {"", *index_tags(event.tags, event.stream, event.subject, event.key)}
+        tags = {*index_tags(event.tags, event.stream, event.subject, event.key)}
         if event.type == RETAGGED:
             for change in changes_of(event):
                 tags.update(f"$changed:{tag}" for tag in (*change.removed, *change.added))
@@ -78,8 +78,7 @@ class PostgresCheck(LogCheck):
     def _name_surplus(self, found: int, present: int) -> None:
         surplus = self._rows(self._address.sql("check_surplus"), (MAX_PROBLEMS,))
         for tag, type_, position in surplus:
-            told = f"the index has {f'tag {tag}' if tag else 'an entry'} and type {type_} there, the event has not"
-            self.found("index", position, told)
+            self.found("index", position, f"the index has tag {tag} and type {type_} there, the event has not")
         if not surplus:
             self.found("index", 0, f"has {found} entries, the events have {present} of them")
 

@@ -26,6 +26,15 @@ MIGRATIONS: dict[str, tuple[str, ...]] = {
     ),
     "002 snapshots": ("schema_002", "save_snapshot_v1"),
     "003 followers": ("schema_003",),
+    "004 types in an index of the events": (
+        "schema_004",
+        "types_v1",
+        "seeks_v1",
+        "retag_v1",
+        "append_v1",
+        "read_v1",
+        "count_v1",
+    ),
 }
 LOCK_SECONDS = 30
 
@@ -33,6 +42,7 @@ _PARTS = [
     "log",
     "event",
     "event_by_id",
+    "event_by_type",
     "posting",
     "appended_tags",
     "types_v1",

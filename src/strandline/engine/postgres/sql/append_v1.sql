@@ -12,7 +12,7 @@
 -- at this position), 'exists', 'beyond' (a position this log has not reached) or 'conflict', with the event in
 -- question. The one answer 'judge' means that nothing was written, because a retag may have changed what a condition
 -- means: the caller must judge that, in a transaction in which it has called this function before.
-create function append_v1(
+create or replace function append_v1(
     p_refused bigint, p_now bigint,
     e_request int[], e_span int[], e_id uuid[], e_type text[], e_tags text[], e_stream text[], e_subject text[],
     e_metadata bytea[], e_condition text[], e_data bytea[],
@@ -75,7 +75,7 @@ begin
 
     perform from log for update;
     select e.position, e.recorded_at, e.append, coalesce((
-        select p.position from posting p where p.tag = '' and p.type = '$retagged' order by p.position desc limit 1
+        select r.position from event r where r.type = '$retagged' order by r.position desc limit 1
     ), 0), exists (select from event k where k.id = any (e_id))
     into v_head, v_recorded_at, v_append, v_retag, v_has_known
     from event e order by e.position desc limit 1;
@@ -98,17 +98,19 @@ begin
 
     -- Conditions, against the log as it was before this batch.
     if cardinality(i_request) > 0 then
-        if v_retag > 0 and exists (
-            select from unnest(i_part, i_after, i_tags) i (part, after, tags)
-            cross join lateral unnest(string_to_array(i.tags, E'\n')) t (tag)
-            where i.part > 0 and i.after < v_retag and exists (
-                select from posting p
-                where p.tag = '$changed:' || t.tag and p.type = '$retagged' and p.position > i.after
-            )
-        ) then
-            verdict := 'judge';
-            return next;
-            return;
+        if v_retag > 0 then -- by itself: what follows takes time even if it is not asked
+            if exists (
+                select from unnest(i_part, i_after, i_tags) i (part, after, tags)
+                cross join lateral unnest(string_to_array(i.tags, E'\n')) t (tag)
+                where i.part > 0 and i.after < v_retag and exists (
+                    select from posting p
+                    where p.tag = '$changed:' || t.tag and p.type = '$retagged' and p.position > i.after
+                )
+            ) then
+                verdict := 'judge';
+                return next;
+                return;
+            end if;
         end if;
 
         -- Most conditions are about positions a moment ago, and few events came since then. Reading those tells which
@@ -146,7 +148,7 @@ begin
                 select i_request[c_item[s.item]] as request, i_part[c_item[s.item]] as part, min(hit.position) as position
                 from seeks_v1(c_tags, c_types, c_excluded) s
                 cross join lateral (
-                    select p.position from posting p
+                    (select p.position from posting p
                     where p.tag = s.tag and p.type = s.type and p.position > i_after[c_item[s.item]]
                         and (s.others is null or not exists (
                             select from unnest(s.others) o (tag)
@@ -156,7 +158,12 @@ begin
                             )
                         ))
                     order by p.position
-                    limit 1
+                    limit 1)
+                    union all
+                    (select e.position from event e
+                    where s.tag = '' and e.type = s.type and e.position > i_after[c_item[s.item]]
+                    order by e.position
+                    limit 1)
                 ) hit
                 group by 1, 2
             ) f;
@@ -227,28 +234,40 @@ begin
     if p_refused > 0 then
         update log set refused = refused + p_refused;
     end if;
-    insert into event (position, recorded_at, append, span, id, type, tags, stream, subject, metadata, condition, data)
-    select case when v_is_plain then v_head + n.ordinal else n.position end, v_recorded_at,
-        case when v_is_plain then v_append + n.request else n.append end,
-        nullif(n.span, 1), n.id, n.type, n.tags, n.stream, n.subject, n.metadata, n.condition, n.data
-    from unnest(
-        v_positions, v_appends,
-        e_request, e_span, e_id, e_type, e_tags, e_stream, e_subject, e_metadata, e_condition, e_data
-    ) with ordinality n (
-        position, append, request, span, id, type, tags, stream, subject, metadata, condition, data, ordinal
-    )
-    where v_is_plain or n.position is not null;
+    if v_is_plain and cardinality(e_id) = 1 then -- as most are, and quicker without rows
+        insert into event (position, recorded_at, append, span, id, type, tags, stream, subject, metadata, condition, data)
+        values (
+            v_head + 1, v_recorded_at, v_append + 1, null,
+            e_id[1], e_type[1], e_tags[1], e_stream[1], e_subject[1], e_metadata[1], e_condition[1], e_data[1]
+        );
+        insert into posting (tag, type, position)
+        select unnest(
+            array_remove(array['$stream:' || e_stream[1], '$subject:' || e_subject[1]], null) || string_to_array(e_tags[1], E'\n')
+        ), e_type[1], v_head + 1;
+    else
+        insert into event (position, recorded_at, append, span, id, type, tags, stream, subject, metadata, condition, data)
+        select case when v_is_plain then v_head + n.ordinal else n.position end, v_recorded_at,
+            case when v_is_plain then v_append + n.request else n.append end,
+            nullif(n.span, 1), n.id, n.type, n.tags, n.stream, n.subject, n.metadata, n.condition, n.data
+        from unnest(
+            v_positions, v_appends,
+            e_request, e_span, e_id, e_type, e_tags, e_stream, e_subject, e_metadata, e_condition, e_data
+        ) with ordinality n (
+            position, append, request, span, id, type, tags, stream, subject, metadata, condition, data, ordinal
+        )
+        where v_is_plain or n.position is not null;
 
-    insert into posting (tag, type, position)
-    select
-        unnest(case
-            when n.stream is null and n.subject is null and n.tags <> '' then string_to_array(E'\n' || n.tags, E'\n') -- as most are
-            else array_remove(array['', '$stream:' || n.stream, '$subject:' || n.subject], null) || string_to_array(n.tags, E'\n')
-        end),
-        n.type, case when v_is_plain then v_head + n.ordinal else n.position end
-    from unnest(v_positions, e_type, e_tags, e_stream, e_subject) with ordinality
-        n (position, type, tags, stream, subject, ordinal)
-    where v_is_plain or n.position is not null;
+        insert into posting (tag, type, position)
+        select
+            unnest(case
+                when n.stream is null and n.subject is null then string_to_array(n.tags, E'\n') -- as most are
+                else array_remove(array['$stream:' || n.stream, '$subject:' || n.subject], null) || string_to_array(n.tags, E'\n')
+            end),
+            n.type, case when v_is_plain then v_head + n.ordinal else n.position end
+        from unnest(v_positions, e_type, e_tags, e_stream, e_subject) with ordinality
+            n (position, type, tags, stream, subject, ordinal)
+        where v_is_plain or n.position is not null;
+    end if;
 
     if '$retagged' = any (e_type) then
         perform retag_v1(v_head);

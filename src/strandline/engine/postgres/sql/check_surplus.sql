@@ -2,7 +2,7 @@
 select p.tag, p.type, p.position
 from {schema}.posting p left join {schema}.event e on e.position = p.position and e.type = p.type
 where e.position is null or not (
-    p.tag = '' or p.tag = any (string_to_array(e.tags, E'\n'))
+    p.tag = any (string_to_array(e.tags, E'\n'))
     or coalesce(p.tag = '$stream:' || e.stream, false)
     or coalesce(p.tag = '$subject:' || e.subject, false)
     or p.type = '$retagged' and exists (

@@ -1,2 +1,2 @@
 -- The last retag.
-select coalesce(max(position), 0) from {schema}.posting where tag = '' and type = '$retagged'
+select coalesce(max(position), 0) from {schema}.event where type = '$retagged'

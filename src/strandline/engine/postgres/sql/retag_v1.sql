@@ -1,6 +1,6 @@
 -- Does what the `$retagged` events after a position say: sets the present tags, keeps the tags as appended, moves index
 -- entries, and notes under each tag that it was given or taken. Only append_v1 calls it, in its critical section.
-create function retag_v1(p_after bigint) returns void
+create or replace function retag_v1(p_after bigint) returns void
 language plpgsql
 set search_path from current set plan_cache_mode = force_generic_plan set jit = off
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -15,11 +15,10 @@ begin
     select array_agg(n.position), array_agg(c.position),
         array_agg(array_to_string(c.removed, E'\n')), array_agg(array_to_string(c.added, E'\n'))
     into c_retag, c_position, c_removed, c_added
-    from posting p
-    join event n on n.position = p.position
+    from event n
     cross join lateral jsonb_to_recordset(convert_from(n.data, 'UTF8')::jsonb -> 'changes')
         as c (position bigint, removed text[], added text[])
-    where p.tag = '' and p.type = '$retagged' and p.position > p_after;
+    where n.type = '$retagged' and n.position > p_after;
 
     insert into appended_tags (position, tags)
     select e.position, e.tags from unnest(c_position) c (position) join event e on e.position = c.position

@@ -1,5 +1,5 @@
 -- One log, as it is made; run with the log's own schema as search path. `event` can be read by itself; `posting` is
--- the one index by which every query item finds its events (every event carries the tag '').
+-- the one index by which tags find their events (until migration 004 every event carried the tag '', too).
 create table log (
     one boolean primary key default true check (one),
     uuid uuid not null default gen_random_uuid(),

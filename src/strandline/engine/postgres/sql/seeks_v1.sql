@@ -1,7 +1,7 @@
 -- Query items as ranges of the index: each row is a tag and a type to look up, and the tags that a hit must also have.
 -- Of several tags the rarest is looked up. An item is its tags ('' if none), its types (null: any) and the types it
 -- excludes (null: not even the store's own), each joined by newlines.
-create function seeks_v1(p_tags text[], p_types text[], p_excluded text[])
+create or replace function seeks_v1(p_tags text[], p_types text[], p_excluded text[])
 returns table (item bigint, tag text, type text, others text[])
 language plpgsql stable parallel safe
 set search_path from current set plan_cache_mode = force_generic_plan set jit = off

@@ -12,7 +12,7 @@ select
     coalesce((select append from {schema}.event order by position desc limit 1), 0),
     l.refused,
     (select count(*) from {schema}.types_v1('')),
-    (select count(*) from tags where tag <> '' and tag not like '$%%'),
+    (select count(*) from tags where tag not like '$%%'),
     (select sum(pg_total_relation_size(c.oid))::bigint from pg_class c
      where c.relnamespace = %s::regnamespace and c.relkind = 'r')
 from {schema}.log l
