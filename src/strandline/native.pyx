@@ -13,6 +13,14 @@ from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact
 from cpython.unicode cimport PyUnicode_CheckExact
 
+cdef extern from *:
+    """
+    #define new_text(kind, values, names) PyUnicode_Type.tp_new((PyTypeObject *) (kind), values, names)
+    #define is_kind_of_text(kind) (PyType_Check(kind) && PyType_IsSubtype((PyTypeObject *) (kind), &PyUnicode_Type))
+    """
+    object new_text(object kind, tuple values, PyObject *names)
+    bint is_kind_of_text(object kind)
+
 cdef extern from "Python.h":
     int PyObject_GenericSetAttr(object, object, object) except -1
     bint PyUnicode_IS_ASCII(object)
@@ -145,8 +153,8 @@ def fill_query(query, items, kind, nothing_asked):
 
 def decode_tag_id(kind, value):
     """See `domain/codec.py`."""
-    if PyUnicode_CheckExact(value) and PyUnicode_GET_LENGTH(value) > 0 and kind is not object:
-        return str.__new__(kind, value)
+    if PyUnicode_CheckExact(value) and PyUnicode_GET_LENGTH(value) > 0 and is_kind_of_text(kind):
+        return new_text(kind, (value,), NULL)  # what `str.__new__` does, without looking that up
     return value if kind is object else kind(value)
 
 
