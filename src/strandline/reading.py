@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -52,9 +53,12 @@ class Read:
         return AppendCondition(self.query, after=self.head)
 
     def __iter__(self) -> Iterator[SequencedEvent]:
+        return chain.from_iterable(self._pages())  # less per event than a generator
+
+    def _pages(self) -> Iterator[list[SequencedEvent]]:
         page, left = self._first, self._limit
         while True:
-            yield from page.events
+            yield page.events
             request = next_page(page, left)
             if request is None:
                 return

@@ -78,7 +78,9 @@ class PostgresCheck(LogCheck):
     def _name_surplus(self, found: int, present: int) -> None:
         surplus = self._rows(self._address.sql("check_surplus"), (MAX_PROBLEMS,))
         for tag, type_, position in surplus:
-            self.found("index", position, f"the index has tag {tag} and type {type_} there, the event has not")
+            self.found(
+                "index", position, f"the index has tag {tag} and type {type_} there, the event has not"
+            )
         if not surplus:
             self.found("index", 0, f"has {found} entries, the events have {present} of them")
 

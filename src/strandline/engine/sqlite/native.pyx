@@ -190,6 +190,8 @@ cdef class Cursor:
     cdef sqlite3 *database
     cdef dict statements
     cdef list kept_types
+    cdef int64_t recorded_at
+    cdef object kept_time
     cdef bint is_patient
 
     def __cinit__(self, connection, is_patient):
@@ -203,6 +205,7 @@ cdef class Cursor:
         self.database = <sqlite3 *><uintptr_t>connection.sqlite3_pointer()
         self.statements = {}
         self.kept_types = []
+        self.recorded_at, self.kept_time = 0, 0
         self.is_patient = is_patient
 
     def close(self):
@@ -291,16 +294,24 @@ cdef class Cursor:
         return found
 
     cdef object event(self, sqlite3_stmt *statement):
+        # Those that every event has are not asked whether they are there.
+        cdef const char *type = column_blob(statement, 1)
+        cdef const char *data = column_blob(statement, 2)
+        cdef const char *tags = column_blob(statement, 3)
+        cdef const char *id = column_blob(statement, 6)
+        cdef int64_t recorded_at = column_int64(statement, 8)
+        if recorded_at != self.recorded_at:  # many are written at once
+            self.recorded_at, self.kept_time = recorded_at, PyLong_FromLongLong(recorded_at)
         return Sequenced(
             PyLong_FromLongLong(column_int64(statement, 0)),
-            self.type(column_blob(statement, 1), column_bytes(statement, 1)),
-            blob_of(statement, 2),
-            text_of(statement, 3),
+            self.type(type, column_bytes(statement, 1)),
+            PyBytes_FromStringAndSize(data, column_bytes(statement, 2)),
+            PyUnicode_DecodeUTF8(tags, column_bytes(statement, 3), NULL),
             text_of(statement, 4),
             text_of(statement, 5),
-            blob_of(statement, 6),
+            PyBytes_FromStringAndSize(id, column_bytes(statement, 6)),
             blob_of(statement, 7),
-            PyLong_FromLongLong(column_int64(statement, 8)),
+            self.kept_time,
         )
 
     cdef object type(self, const char *text, Py_ssize_t length):
