@@ -149,8 +149,8 @@ class Search:
         self._call(self._sql.save_snapshot, (*names, bigint(snapshot.position), data(snapshot.state)))
 
     def notify(self, channel: str) -> None:
-        """Tell listeners that there is news."""
-        self._call("select pg_notify($1, '')", (text(channel),))
+        """Tell listeners that there is news; it is not worth a flush, for who misses it looks soon."""
+        self._call("select set_config('synchronous_commit', 'off', true), pg_notify($1, '')", (text(channel),))
 
 
 def asked(query: Query, span: Span, size: int) -> tuple[Value, ...]:
