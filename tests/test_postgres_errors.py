@@ -35,6 +35,7 @@ from strandline.engine.maintenance import backup_log, check_log, migrate_log, sc
 from strandline.engine.open import Place as Where
 from strandline.engine.open import place_of, without_password
 from strandline.engine.postgres import schema
+from strandline.engine.postgres.address import Address
 from strandline.engine.postgres.attempt import Pauses
 from strandline.testing.postgres import PostgresServer
 
@@ -463,32 +464,95 @@ def test_a_migration_that_fails_leaves_the_old_schema(older: Place, monkeypatch:
     assert check_log(older.url, log=older.log).problems == []
 
 
-def test_a_log_in_which_every_event_had_an_entry_for_its_type_is_migrated(
+OLD_APPEND = """
+    create function {0}.append_v1() returns void language plpgsql as $$ begin
+        perform from {0}.log for update;
+        insert into {0}.event (position, recorded_at, append, id, type, tags, data)
+        select max(position) + 1, max(recorded_at), max(append) + 1, gen_random_uuid(), 'A', '', '1' from {0}.event;
+        insert into {0}.posting select '', 'A', max(position) from {0}.event;
+    end $$
+"""
+
+
+WAITING = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%{}%'"
+
+
+@pytest.fixture
+def with_entries_for_types(
     place: Place, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first_three = dict(list(schema.MIGRATIONS.items())[:3])
+) -> tuple[Place, str]:
+    """A log of schema 3 and its name in the database. Every event had an entry with the empty tag, its functions are of no use."""
     with monkeypatch.context() as before:
-        before.setattr(schema, "MIGRATIONS", first_three)
+        before.setattr(schema, "MIGRATIONS", dict(list(schema.MIGRATIONS.items())[:3]))
         with place.connect() as store:
             store.append([Event("A", 1, tags=["t:1"]), Event("B", 2)])
             store.retag(1, add=["t:2"])
     name = f"strandline_{place.log}"
     server.run(f"insert into {name}.posting select '', type, position from {name}.event")
-    server.run("create role old_reader login")
-    server.run(f"grant execute on function {name}.append_v1 to old_reader")
+    for function in schema.FUNCTIONS:
+        text = server.run(
+            f"select pg_get_functiondef(oid) from pg_proc where proname = '{function}'"
+            f" and pronamespace = '{name}'::regnamespace"
+        )
+        if "begin" in text:
+            begin = text.index("begin") + 1
+            server.run("\n".join([*text[:begin], "raise exception 'this one is old';", *text[begin:]]))
+    server.run(f"drop function {name}.append_v2")
+    server.run(OLD_APPEND.format(name))
+    return place, name
+
+
+def test_a_log_in_which_every_event_had_an_entry_for_its_type_is_migrated(
+    with_entries_for_types: tuple[Place, str], server: PostgresServer
+) -> None:
+    place, name = with_entries_for_types
+    server.run(f"select {name}.append_v1()")
     assert migrate_log(place.url, log=place.log).before == 3
     assert check_log(place.url, log=place.log).problems == []
-    assert server.run(
-        "select has_function_privilege('old_reader', oid, 'execute') from pg_proc"
-        f" where proname = 'append_v1' and pronamespace = '{name}'::regnamespace"
-    ) == ["t"]
-    server.run("drop owned by old_reader; drop role old_reader")
     with place.connect() as store:
         assert [event.position for event in store.read(Query.types("B"))] == [2]
+        assert [event.position for event in store.read(Query.types("A"), backwards=True)] == [4, 1]
         assert [event.position for event in store.read(Query.tag("t:2"))] == [1]
-        assert store.count() == 3
+        assert (store.count(), store.count(Query.types("A")), store.stats().types) == (4, 2, 3)
         with pytest.raises(strandline.AppendConditionFailed):
             store.append(Event("B", 3), AppendCondition(Query.types("B"), after=1))
+        with pytest.raises(strandline.AppendConditionFailed):
+            store.append(Event("B", 3), AppendCondition(Query.tag("t:2"), after=2))
+        store.append(Event("B", 3, tags=["t:2"]), AppendCondition(Query.types("B"), after=4))
+    with pytest.raises(RuntimeError, match="append_v1"):  # what an older process would call
+        server.run(f"select {name}.append_v1()")
+
+
+def test_an_append_of_before_that_waited_for_the_migration_fails(
+    with_entries_for_types: tuple[Place, str], server: PostgresServer
+) -> None:
+    place, name = with_entries_for_types
+    with psycopg.connect(str(place.url)) as migrating, ThreadPoolExecutor(1) as pool:
+        migrating.execute(schema.ddl(Address(str(place.url), str(place.log)), 3))
+        waiting = pool.submit(server.run, f"select {name}.append_v1()")
+        while not server.run(WAITING.format("append_v1()")):
+            assert not waiting.done()
+        migrating.commit()
+        with pytest.raises(RuntimeError, match="posting_has_a_tag"):
+            waiting.result()
+    assert check_log(place.url, log=place.log).problems == []
+
+
+def test_a_migration_waits_for_an_append_and_not_that_one_for_it(
+    with_entries_for_types: tuple[Place, str], server: PostgresServer
+) -> None:
+    place, name = with_entries_for_types
+    with psycopg.connect(str(place.url)) as appending, ThreadPoolExecutor(1) as pool:
+        appending.execute(f"select from {name}.log for update")
+        migration = pool.submit(migrate_log, place.url, log=place.log)
+        while not server.run(WAITING.format("lock table log")):
+            assert not migration.done()
+        appending.execute(f"select {name}.append_v1()")
+        appending.commit()
+        assert migration.result().steps == [list(schema.MIGRATIONS)[3]]
+    assert check_log(place.url, log=place.log).problems == []
+    with place.connect() as store:
+        assert store.head() == 4
 
 
 def test_a_migration_needs_an_owner_and_says_so(older: Place, server: PostgresServer) -> None:

@@ -72,10 +72,18 @@ class Counted:
         return outcome
 
 
-@pytest.fixture(scope="module", params=POSTGRES)
+@pytest.fixture(
+    scope="module",
+    params=[(version, statistics) for version in POSTGRES for statistics in ("no statistics", "statistics")],
+    ids="-".join,
+)
 def large(request: pytest.FixtureRequest, postgres_url: PostgresUrl) -> Iterator[Counted]:
-    """A log of 100,000 events that grew under one session, never analysed: plans made for an empty table stay."""
-    place = new_log(postgres_url(request.param))
+    """A log of 100,000 events that grew under one session: plans made for an empty table stay, or those that statistics lead to.
+
+    Never vacuumed, so that an index does not know which of its events everybody may see.
+    """
+    version, statistics = request.param
+    place = new_log(postgres_url(version))
     with strandline.connect(place.url, **place.options) as store:
         counted = Counted(Address(str(place.url), place.options["log"]))
         for table in ("event", "posting"):
@@ -87,6 +95,8 @@ def large(request: pytest.FixtureRequest, postgres_url: PostgresUrl) -> Iterator
                 counted.append(query, counted.search.head())
                 counted.search.read_page(query, Span(), 10)
         store.append(Event("Rare", 0, tags=["hot:1", "rare:1"], stream="rare", subject="rare"))
+        if statistics == "statistics":
+            counted.connection.run(f"analyze {counted.schema}.event, {counted.schema}.posting")
     counted.head = counted.search.head()
     yield counted
     counted.connection.close()

@@ -183,9 +183,9 @@ WRITES += [
     "create trigger x before insert on follower execute function suppress_redundant_updates_trigger()",
     "select retag_v1(0)",
     "grant execute on function retag_v1 to current_user",
-    "drop function append_v1",
-    "alter function append_v1 security invoker",
-    "alter function append_v1 set search_path = pg_temp",
+    "drop function append_v2",
+    "alter function append_v2 security invoker",
+    "alter function append_v2 set search_path = pg_temp",
     "create table x (n int)",
     "create function x() returns int language sql return 1",
     "create or replace function types_v1(p_tag text) returns table (type text) language sql as 'select null::text'",
@@ -274,7 +274,7 @@ def test_a_role_that_may_only_read_is_refused_when_it_appends(database: Database
     with strandline.connect(database.url("other"), log=log) as store:
         assert store.head() == 0
         for condition in (None, AppendCondition(Query.of(QueryItem(where=lambda event: True)))):
-            with pytest.raises(Forbidden, match="append_v1") as refusal:
+            with pytest.raises(Forbidden, match="append_v2") as refusal:
                 store.append(Event("A", {}), condition)
             assert f"--log {log} --grant ROLE" in refusal.value.hint
 

@@ -68,6 +68,9 @@ def test_a_file_from_before_snapshots_is_migrated(tmp_path: Path, monkeypatch: p
 def test_a_log_from_before_snapshots_is_migrated(postgres: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as before:
         before.setattr(database, "MIGRATIONS", {"001 the log": database.MIGRATIONS["001 the log"]})
+        before.setattr(
+            database, "FUNCTIONS", [name for name in database.FUNCTIONS if name != "save_snapshot_v1"]
+        )
         with postgres.connect() as store:
             store.append(Event("A", {}))
     _migrated(postgres)

@@ -153,8 +153,10 @@ def fill_query(query, items, kind, nothing_asked):
 
 def decode_tag_id(kind, value):
     """See `domain/codec.py`."""
-    if PyUnicode_CheckExact(value) and PyUnicode_GET_LENGTH(value) > 0 and is_kind_of_text(kind):
-        return new_text(kind, (value,), NULL)  # what `str.__new__` does, without looking that up
+    if PyUnicode_CheckExact(value) and PyUnicode_GET_LENGTH(value) > 0 and kind is not object:
+        if is_kind_of_text(kind):
+            return new_text(kind, (value,), NULL)  # what `str.__new__` does, without looking that up
+        return str.__new__(kind, value)  # which tells what is wrong
     return value if kind is object else kind(value)
 
 

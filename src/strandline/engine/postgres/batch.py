@@ -1,4 +1,4 @@
-"""A batch of appends as the arrays that `append_v1` takes, and its answer as outcomes."""
+"""A batch of appends as the arrays that `append_v2` takes, and its answer as outcomes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Batch:
         self._events.extend(events)
 
     def parameters(self, refused: int, now: int | None) -> tuple[Value, ...]:
-        """What to call `append_v1` with."""
+        """What to call `append_v2` with."""
         events = self._events
         return (
             bigint(refused),
@@ -158,8 +158,8 @@ class Batch:
 
 
 def _unless_all_null(values: list[T | None]) -> list[T | None] | None:
-    """Nothing instead of nothing but nulls; the function takes it for as many nulls as it needs."""
-    return values if any(value is not None for value in values) else None
+    """Nothing instead of nothing but nulls; the function takes it for as many nulls as it needs. No value is empty."""
+    return values if any(values) else None
 
 
 def database_can_judge(request: AppendRequest) -> bool:

@@ -56,7 +56,7 @@ class PostgresCheck(LogCheck):
         return self._head
 
     def _entries_of(self, event: SequencedEvent) -> Iterable[Entry]:
-        tags = {*index_tags(event.tags, event.stream, event.subject, event.key)}
+        tags = set(index_tags(event.tags, event.stream, event.subject, event.key))
         if event.type == RETAGGED:
             for change in changes_of(event):
                 tags.update(f"$changed:{tag}" for tag in (*change.removed, *change.added))

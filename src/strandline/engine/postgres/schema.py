@@ -12,30 +12,22 @@ from .address import Address, Log, quoted
 from .connection import Connection
 from .failures import translated
 
-# Each migration is the files that it runs, with the log's schema as search path.
+# Each migration is the files that it runs, with the log's schema as search path; after the last one all functions are made.
 MIGRATIONS: dict[str, tuple[str, ...]] = {
-    "001 the log": (
-        "schema_001",
-        "types_v1",
-        "seeks_v1",
-        "retag_v1",
-        "append_v1",
-        "read_v1",
-        "count_v1",
-        "rights",
-    ),
-    "002 snapshots": ("schema_002", "save_snapshot_v1"),
+    "001 the log": ("schema_001",),
+    "002 snapshots": ("schema_002",),
     "003 followers": ("schema_003",),
-    "004 types in an index of the events": (
-        "schema_004",
-        "types_v1",
-        "seeks_v1",
-        "retag_v1",
-        "append_v1",
-        "read_v1",
-        "count_v1",
-    ),
+    "004 types in an index of the events": ("schema_004",),
 }
+FUNCTIONS = (
+    "types_v1",
+    "seeks_v1",
+    "retag_v1",
+    "append_v2",
+    "read_v1",
+    "count_v1",
+    "save_snapshot_v1",
+)
 LOCK_SECONDS = 30
 
 _PARTS = [
@@ -45,16 +37,10 @@ _PARTS = [
     "event_by_type",
     "posting",
     "appended_tags",
-    "types_v1",
-    "seeks_v1",
-    "retag_v1",
-    "append_v1",
-    "read_v1",
-    "count_v1",
     "snapshot",
-    "save_snapshot_v1",
     "follower",
     "dead_letter",
+    *FUNCTIONS,
 ]
 
 
@@ -162,7 +148,7 @@ def ddl(address: Log, found: int = 0, *, has_schema: bool = False) -> str:
         (
             "" if found or has_schema else f"create schema {address.identifier};",
             f"set local search_path = {address.identifier}, pg_temp;",
-            *(load(__package__, file) for file in steps),
+            *(load(__package__, file) for file in (*steps, *FUNCTIONS, "rights")),
             f"update log set version = {version()};",
             "set local search_path to default;",
         )

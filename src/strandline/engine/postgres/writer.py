@@ -21,7 +21,7 @@ from .binary import Value
 from .connection import Connection
 from .search import Search, Statements, event_in
 
-_EVENT_COLUMNS = 6  # where they begin in a row of `append_v1`
+_EVENT_COLUMNS = 6  # where they begin in a row of `append_v2`
 
 
 class Writer:

@@ -10,7 +10,7 @@ begin
         from seeks_v1(i_tags, i_types, i_excluded) s
         cross join lateral (
             select p.position from posting p
-            where p.tag = s.tag and p.type = s.type and (s.others is null or not exists (
+            where s.tag <> '' and p.tag = s.tag and p.type = s.type and (s.others is null or not exists (
                 select from unnest(s.others) o (tag)
                 where not exists (
                     select from posting q where q.tag = o.tag and q.type = p.type and q.position = p.position

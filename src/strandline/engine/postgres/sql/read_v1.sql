@@ -1,5 +1,6 @@
 -- A page of events in one snapshot: first a row whose position is the head, then at most p_limit events of
--- (p_after, p_until] that match one of the items (no items: every event), in order.
+-- (p_after, p_until] that match one of the items (no items: every event), in order. What has no tag is looked up by type:
+-- as a range of pairs, for which only event_by_type has the order.
 create or replace function read_v1(
     p_after bigint, p_until bigint, p_limit bigint, p_backwards boolean,
     i_tags text[], i_types text[], i_excluded text[]
@@ -55,7 +56,7 @@ begin
             from seeks_v1(i_tags, i_types, i_excluded) s
             cross join lateral (
                 (select p.position from posting p
-                where p.tag = s.tag and p.type = s.type and p.position > p_after and p.position <= v_until
+                where s.tag <> '' and p.tag = s.tag and p.type = s.type and p.position > p_after and p.position <= v_until
                     and (s.others is null or not exists (
                         select from unnest(s.others) o (tag)
                         where not exists (
@@ -65,8 +66,8 @@ begin
                 order by p.position desc limit p_limit)
                 union all
                 (select e.position from event e
-                where s.tag = '' and e.type = s.type and e.position > p_after and e.position <= v_until
-                order by e.position desc limit p_limit)
+                where s.tag = '' and (e.type, e.position) > (s.type, p_after) and (e.type, e.position) <= (s.type, v_until)
+                order by e.type desc, e.position desc limit p_limit)
             ) hit
             order by hit.position desc limit p_limit
         ) found
@@ -80,7 +81,7 @@ begin
             from seeks_v1(i_tags, i_types, i_excluded) s
             cross join lateral (
                 (select p.position from posting p
-                where p.tag = s.tag and p.type = s.type and p.position > p_after and p.position <= v_until
+                where s.tag <> '' and p.tag = s.tag and p.type = s.type and p.position > p_after and p.position <= v_until
                     and (s.others is null or not exists (
                         select from unnest(s.others) o (tag)
                         where not exists (
@@ -90,8 +91,8 @@ begin
                 order by p.position limit p_limit)
                 union all
                 (select e.position from event e
-                where s.tag = '' and e.type = s.type and e.position > p_after and e.position <= v_until
-                order by e.position limit p_limit)
+                where s.tag = '' and (e.type, e.position) > (s.type, p_after) and (e.type, e.position) <= (s.type, v_until)
+                order by e.type, e.position limit p_limit)
             ) hit
             order by hit.position limit p_limit
         ) found

@@ -1,5 +1,5 @@
 -- Does what the `$retagged` events after a position say: sets the present tags, keeps the tags as appended, moves index
--- entries, and notes under each tag that it was given or taken. Only append_v1 calls it, in its critical section.
+-- entries, and notes under each tag that it was given or taken. Only append_v2 calls it, in its critical section.
 create or replace function retag_v1(p_after bigint) returns void
 language plpgsql
 set search_path from current set plan_cache_mode = force_generic_plan set jit = off

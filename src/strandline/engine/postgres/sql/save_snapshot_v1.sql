@@ -1,5 +1,5 @@
 -- Keeps a state, unless a newer one of the same version is kept.
-create function save_snapshot_v1(p_projection text, p_key text, p_version text, p_position bigint, p_state bytea)
+create or replace function save_snapshot_v1(p_projection text, p_key text, p_version text, p_position bigint, p_state bytea)
 returns void
 language sql security definer
 set search_path from current

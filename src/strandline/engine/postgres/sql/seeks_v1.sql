@@ -1,4 +1,4 @@
--- Query items as ranges of the index: each row is a tag and a type to look up, and the tags that a hit must also have.
+-- Query items as ranges of an index: each row is a tag ('': none, only the type) and a type to look up, and the tags that a hit must also have.
 -- Of several tags the rarest is looked up. An item is its tags ('' if none), its types (null: any) and the types it
 -- excludes (null: not even the store's own), each joined by newlines.
 create or replace function seeks_v1(p_tags text[], p_types text[], p_excluded text[])

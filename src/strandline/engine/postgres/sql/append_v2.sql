@@ -12,7 +12,7 @@
 -- at this position), 'exists', 'beyond' (a position this log has not reached) or 'conflict', with the event in
 -- question. The one answer 'judge' means that nothing was written, because a retag may have changed what a condition
 -- means: the caller must judge that, in a transaction in which it has called this function before.
-create or replace function append_v1(
+create or replace function append_v2(
     p_refused bigint, p_now bigint,
     e_request int[], e_span int[], e_id uuid[], e_type text[], e_tags text[], e_stream text[], e_subject text[],
     e_metadata bytea[], e_condition text[], e_data bytea[],
@@ -75,7 +75,8 @@ begin
 
     perform from log for update;
     select e.position, e.recorded_at, e.append, coalesce((
-        select r.position from event r where r.type = '$retagged' order by r.position desc limit 1
+        select r.position from event r where r.type between '$retagged' and '$retagged'
+        order by r.type desc, r.position desc limit 1
     ), 0), exists (select from event k where k.id = any (e_id))
     into v_head, v_recorded_at, v_append, v_retag, v_has_known
     from event e order by e.position desc limit 1;
@@ -149,7 +150,7 @@ begin
                 from seeks_v1(c_tags, c_types, c_excluded) s
                 cross join lateral (
                     (select p.position from posting p
-                    where p.tag = s.tag and p.type = s.type and p.position > i_after[c_item[s.item]]
+                    where s.tag <> '' and p.tag = s.tag and p.type = s.type and p.position > i_after[c_item[s.item]]
                         and (s.others is null or not exists (
                             select from unnest(s.others) o (tag)
                             where not exists (
@@ -161,8 +162,9 @@ begin
                     limit 1)
                     union all
                     (select e.position from event e
-                    where s.tag = '' and e.type = s.type and e.position > i_after[c_item[s.item]]
-                    order by e.position
+                    where s.tag = '' and (e.type, e.position) > (s.type, i_after[c_item[s.item]])
+                        and (e.type, e.position) <= (s.type, v_head)
+                    order by e.type, e.position
                     limit 1)
                 ) hit
                 group by 1, 2
