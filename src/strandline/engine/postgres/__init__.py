@@ -11,7 +11,6 @@ import contextlib
 import threading
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 from uuid import UUID
 from weakref import WeakSet
@@ -31,6 +30,7 @@ from .attempt import Attempt, Pauses
 from .awaiting import AwaitedReads
 from .connection import Connection, Parameters
 from .failures import first_line, is_lost, translate, translated
+from .idle import IdleConnections
 from .news import Listener, Notifier
 from .schema import prepare
 from .search import Search, Statements
@@ -67,7 +67,7 @@ class PostgresEngine:
         self._is_closed = False
         # Who is interrupted between taking a connection and using it loses it; then it is collected, and no longer
         # counted. (A semaphore would lose a permit for ever.)
-        self._idle: SimpleQueue[Connection] = SimpleQueue()
+        self._idle = IdleConnections()
         self._reading_connections: WeakSet[Connection] = WeakSet()
         self._awaited = AwaitedReads(self._sql, self._take_idle, self._give_back)
         self._lock = threading.Lock()  # guards the writing connection
@@ -271,10 +271,7 @@ class PostgresEngine:
             self._reading_connections.discard(connection)
 
     def _take_idle(self) -> Connection | None:
-        try:
-            return None if self._is_closed else self._idle.get_nowait()
-        except Empty:
-            return None
+        return None if self._is_closed else self._idle.get_nowait()
 
     def _take(self) -> Connection:
         """A connection that nobody uses: an idle one, a new one, or the next that is given back."""
@@ -282,20 +279,18 @@ class PostgresEngine:
             self._check_open()
             self._awaited.forget_closed_loop()
             is_full = len(self._reading_connections) >= READERS
-            try:
-                return self._idle.get(timeout=WAIT_FOR_READER_SECONDS if is_full else 0)
-            except Empty:
-                if not is_full:
-                    connection = Connection(self._address)
-                    self._reading_connections.add(connection)
-                    return connection
+            found = self._idle.get(WAIT_FOR_READER_SECONDS) if is_full else self._idle.get_nowait()
+            if found is not None:
+                return found
+            if not is_full:
+                connection = Connection(self._address)
+                self._reading_connections.add(connection)
+                return connection
 
     def _close_idle(self) -> None:
-        with contextlib.suppress(Empty):
-            while True:
-                connection = self._idle.get_nowait()
-                connection.close()
-                self._reading_connections.discard(connection)
+        while (connection := self._idle.get_nowait()) is not None:
+            connection.close()
+            self._reading_connections.discard(connection)
 
     def _notify(self, search: Search) -> None:
         search.notify(self._address.schema)

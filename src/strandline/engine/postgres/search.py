@@ -150,7 +150,9 @@ class Search:
 
     def notify(self, channel: str) -> None:
         """Tell listeners that there is news; it is not worth a flush, for who misses it looks soon."""
-        self._call("select set_config('synchronous_commit', 'off', true), pg_notify($1, '')", (text(channel),))
+        self._call(
+            "select set_config('synchronous_commit', 'off', true), pg_notify($1, '')", (text(channel),)
+        )
 
 
 def asked(query: Query, span: Span, size: int) -> tuple[Value, ...]:
