@@ -523,6 +523,18 @@ def test_a_log_in_which_every_event_had_an_entry_for_its_type_is_migrated(
         server.run(f"select {name}.append_v1()")
 
 
+def test_a_store_whose_function_a_migration_took_away_is_told_to_migrate(
+    place: Place, server: PostgresServer
+) -> None:
+    with place.connect() as store:
+        store.append(Event("A", {}))
+        server.run(f"drop function strandline_{place.log}.append_v2")
+        error = refusal(store.append, Event("A", {}))
+        assert isinstance(error, SchemaMismatch)
+        assert "strandline migrate" in error.hint
+        assert store.head() == 1
+
+
 def test_an_append_of_before_that_waited_for_the_migration_fails(
     with_entries_for_types: tuple[Place, str], server: PostgresServer
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from uuid import uuid4
@@ -21,6 +22,9 @@ from strandline import (
     Unavailable,
 )
 from strandline.engine.postgres import batch as batches
+from strandline.engine.postgres.address import Address
+from strandline.engine.postgres.connection import Connection
+from strandline.engine.postgres.search import Search, Statements
 
 ZURICH = "city:Z\u00fcrich"
 
@@ -122,3 +126,15 @@ def test_requests_that_get_in_each_others_way_are_judged_as_one_after_another(
         assert store.head() == model.head() > 0
         assert any(isinstance(outcome, AppendConditionFailed) for outcome in found)
         assert any(isinstance(outcome, InvalidInput) for outcome in found)
+
+
+def test_news_is_not_flushed_and_leaves_the_session_as_it_was(postgres: Place) -> None:
+    address = Address(str(postgres.url), str(postgres.log))
+    postgres.connect().close()
+    with contextlib.closing(Connection(address)) as connection:
+        search = Search(connection, Statements(address))
+        connection.run("begin")
+        search.notify(address.schema)
+        assert connection.rows("show synchronous_commit") == [("off",)]
+        connection.run("commit")
+        assert connection.rows("show synchronous_commit") == [("on",)]

@@ -178,7 +178,7 @@ class Event(_Data):
     @property
     def raw_tags(self) -> str:
         """The tags as a log keeps them; the key is one of them."""
-        return "\n".join(self.tags) if self.key is None else _with_key(self.tags, self.key)
+        return _with_key(self.tags, self.key)
 
     def with_tags(self, *tags: str) -> Event:
         """The same event (same id) with more tags."""
