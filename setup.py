@@ -9,4 +9,11 @@ NATIVE = [
     "strandline.engine.postgres.native",
 ]
 
-setup(ext_modules=[Extension(name, [f"src/{name.replace('.', '/')}.pyx"], optional=True) for name in NATIVE])
+SHARED = ["src/strandline/slots.pxd"]
+
+setup(
+    ext_modules=[
+        Extension(name, [f"src/{name.replace('.', '/')}.pyx"], depends=SHARED, optional=True)
+        for name in NATIVE
+    ]
+)

@@ -505,3 +505,7 @@ def restore_event(*values: object) -> Event:
     for name, value in zip(Event.__slots__, values, strict=True):
         object.__setattr__(event, name, value)
     return event
+
+
+if native is not None:
+    native.know_events(Event, SequencedEvent)

@@ -13,6 +13,8 @@ from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact
 from cpython.unicode cimport PyUnicode_CheckExact
 
+from .slots cimport Slot, find_slot, get_slot, put_slot
+
 cdef extern from *:
     """
     #define new_text(kind, values, names) PyUnicode_Type.tp_new((PyTypeObject *) (kind), values, names)
@@ -22,7 +24,6 @@ cdef extern from *:
     bint is_kind_of_text(object kind)
 
 cdef extern from "Python.h":
-    int PyObject_GenericSetAttr(object, object, object) except -1
     bint PyUnicode_IS_ASCII(object)
     Py_ssize_t PyUnicode_GET_LENGTH(object)
     const unsigned char *PyUnicode_1BYTE_DATA(object)
@@ -35,6 +36,42 @@ cdef enum:
 
 cdef tuple NO_NAMES = ()
 cdef dict type_lists = {}  # as they were given -> as a query has them
+
+cdef Slot EVENT_TYPE, EVENT_DATA, EVENT_TAGS, EVENT_STREAM, EVENT_SUBJECT, EVENT_ID, EVENT_METADATA, EVENT_KEY
+cdef Slot ITEM_TYPES, ITEM_TAGS, ITEM_EXCLUDED, ITEM_STREAM, ITEM_SUBJECT, ITEM_WHERE, ITEM_KEY, ITEM_IDENTITY
+cdef Slot QUERY_ITEMS, QUERY_HAS_WHERE
+cdef Slot RECORDED_POSITION, RECORDED_TYPE, RECORDED_DATA, RECORDED_TAGS, RECORDED_METADATA
+
+
+def know_events(event, recorded):
+    """Learn where the classes of events keep what they have."""
+    find_slot(&EVENT_TYPE, event, "type")
+    find_slot(&EVENT_DATA, event, "data")
+    find_slot(&EVENT_TAGS, event, "tags")
+    find_slot(&EVENT_STREAM, event, "stream")
+    find_slot(&EVENT_SUBJECT, event, "subject")
+    find_slot(&EVENT_ID, event, "raw_id")
+    find_slot(&EVENT_METADATA, event, "metadata")
+    find_slot(&EVENT_KEY, event, "key")
+    find_slot(&RECORDED_POSITION, recorded, "position")
+    find_slot(&RECORDED_TYPE, recorded, "type")
+    find_slot(&RECORDED_DATA, recorded, "data")
+    find_slot(&RECORDED_TAGS, recorded, "raw_tags")
+    find_slot(&RECORDED_METADATA, recorded, "raw_metadata")
+
+
+def know_queries(item, query):
+    """Learn where the classes of queries keep what they have."""
+    find_slot(&ITEM_TYPES, item, "types")
+    find_slot(&ITEM_TAGS, item, "tags")
+    find_slot(&ITEM_EXCLUDED, item, "exclude_types")
+    find_slot(&ITEM_STREAM, item, "stream")
+    find_slot(&ITEM_SUBJECT, item, "subject")
+    find_slot(&ITEM_WHERE, item, "where")
+    find_slot(&ITEM_KEY, item, "key")
+    find_slot(&ITEM_IDENTITY, item, "_identity")
+    find_slot(&QUERY_ITEMS, query, "items")
+    find_slot(&QUERY_HAS_WHERE, query, "has_where")
 
 
 cdef bint is_plain(value):
@@ -84,14 +121,14 @@ def fill_event(event, type, data, tags, new_id):
     plain = plain_tags(tags)
     if plain is None:
         return False
-    PyObject_GenericSetAttr(event, "type", type)
-    PyObject_GenericSetAttr(event, "data", data)
-    PyObject_GenericSetAttr(event, "tags", plain)
-    PyObject_GenericSetAttr(event, "raw_id", new_id())
-    PyObject_GenericSetAttr(event, "metadata", {})
-    PyObject_GenericSetAttr(event, "stream", None)
-    PyObject_GenericSetAttr(event, "subject", None)
-    PyObject_GenericSetAttr(event, "key", None)
+    put_slot(event, &EVENT_TYPE, type)
+    put_slot(event, &EVENT_DATA, data)
+    put_slot(event, &EVENT_TAGS, plain)
+    put_slot(event, &EVENT_ID, new_id())
+    put_slot(event, &EVENT_METADATA, {})
+    put_slot(event, &EVENT_STREAM, None)
+    put_slot(event, &EVENT_SUBJECT, None)
+    put_slot(event, &EVENT_KEY, None)
     return True
 
 
@@ -113,14 +150,14 @@ def fill_item(item, types, tags, checked_types):
         type_lists[listed] = kept
     else:
         kept = <object>known
-    PyObject_GenericSetAttr(item, "types", kept)
-    PyObject_GenericSetAttr(item, "tags", plain)
-    PyObject_GenericSetAttr(item, "exclude_types", NO_NAMES)
-    PyObject_GenericSetAttr(item, "stream", None)
-    PyObject_GenericSetAttr(item, "subject", None)
-    PyObject_GenericSetAttr(item, "where", None)
-    PyObject_GenericSetAttr(item, "key", None)
-    PyObject_GenericSetAttr(item, "_identity", (kept, plain, NO_NAMES, None, None, None, None))
+    put_slot(item, &ITEM_TYPES, kept)
+    put_slot(item, &ITEM_TAGS, plain)
+    put_slot(item, &ITEM_EXCLUDED, NO_NAMES)
+    put_slot(item, &ITEM_STREAM, None)
+    put_slot(item, &ITEM_SUBJECT, None)
+    put_slot(item, &ITEM_WHERE, None)
+    put_slot(item, &ITEM_KEY, None)
+    put_slot(item, &ITEM_IDENTITY, (kept, plain, NO_NAMES, None, None, None, None))
     return True
 
 
@@ -136,18 +173,18 @@ def fill_query(query, items, kind, nothing_asked):
     for item in listed:
         if type(item) is not kind:
             return False
-        if item.where is not None:
+        if get_slot(item, &ITEM_WHERE) is not None:
             has_where = True
         if count > 1:
-            identities.append(item._identity)
+            identities.append(get_slot(item, &ITEM_IDENTITY))
     for index in range(count if count > 1 else 0):
         if identities[index] == nothing_asked:
             return False
         for other in range(index):
             if identities[index] == identities[other]:
                 return False
-    PyObject_GenericSetAttr(query, "items", listed)
-    PyObject_GenericSetAttr(query, "has_where", has_where)
+    put_slot(query, &QUERY_ITEMS, listed)
+    put_slot(query, &QUERY_HAS_WHERE, has_where)
     return True
 
 
@@ -168,7 +205,7 @@ def take_events(events, dict routes):
     cdef long long has_up_to
     cdef bint is_shared, is_mine
     for event in events:
-        found = PyDict_GetItem(routes, event.type)
+        found = PyDict_GetItem(routes, get_slot(event, &RECORDED_TYPE))
         if found == NULL:
             continue
         going = <list>found
@@ -177,11 +214,11 @@ def take_events(events, dict routes):
         for route in going:
             member, handle, takes_recorded, cls, read, decode, lines, head, counts = route
             has_up_to = head
-            if has_up_to > 0 and <long long>event.position <= has_up_to:
+            if has_up_to > 0 and <long long>get_slot(event, &RECORDED_POSITION) <= has_up_to:
                 continue
             if is_shared:
                 if tags is None:
-                    tags = "\n" + <str>event.raw_tags + "\n"
+                    tags = "\n" + <str>get_slot(event, &RECORDED_TAGS) + "\n"
                 is_mine = True
                 for line in <tuple>lines:
                     if line not in <str>tags:
@@ -204,9 +241,9 @@ def take_events(events, dict routes):
 
 
 cdef object read_quickly(event, decode, read):
-    if decode is not None and event.raw_metadata is None:
+    if decode is not None and get_slot(event, &RECORDED_METADATA) is None:
         try:
-            return decode(event.data)
+            return decode(get_slot(event, &RECORDED_DATA))
         except Exception:
             pass  # what is wrong is told by the careful way
     return read(event)

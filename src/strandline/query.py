@@ -391,6 +391,9 @@ def _join_types(left: QueryItem, right: QueryItem) -> tuple[str, ...] | None:
     return both_allow or None
 
 
+if native is not None:
+    native.know_queries(QueryItem, Query)
+
 _ANY_EVENT = QueryItem()
 _ALL = Query((_ANY_EVENT,))
 _USER = Query((QueryItem(exclude_types=(RETAGGED,)),))

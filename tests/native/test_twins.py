@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import strandline
 from strandline import (
     AppendCondition,
+    AppendConditionFailed,
     DomainEvent,
     Event,
     Projection,
@@ -138,6 +139,40 @@ some_items = st.sampled_from(
 def test_queries_are_filled_alike(items: Any) -> None:
     native, python = both(lambda: Query(items))
     assert fields(native) == fields(python)
+
+
+class OwnEvent(Event):
+    """With a place for more than an event has, so it is not laid out as one."""
+
+    __slots__ = ("note", "other")
+
+
+class OwnItem(QueryItem):
+    __slots__ = ("note",)
+
+
+class OwnQuery(Query):
+    __slots__ = ("note",)
+
+
+class OwnCondition(AppendCondition):
+    __slots__ = ("note",)
+
+
+def test_classes_of_users_are_taken_by_name(tmp_path: Path) -> None:
+    course = OwnQuery([OwnItem(["A", "B"], ["course:c1"]), OwnItem(["A"], ["student:s1"])])
+    with strandline.connect(f"sqlite:///{tmp_path}/own.db") as store:
+        first = store.append(OwnEvent("A", b"1", tags=["student:s1"]), OwnCondition(course, 0))
+        store.append(Event("A", b"2", tags=["student:s2"]))
+        assert store.append(OwnEvent("B", b"3", tags=["course:c1"]), OwnCondition(course, first.position))
+        with pytest.raises(AppendConditionFailed) as refused:
+            store.append(OwnEvent("A", b"4"), OwnCondition(course, first.position))
+        assert refused.value.conflict is not None
+        assert refused.value.conflict.position == 3
+        assert [(event.position, event.type, event.data) for event in store.read(course)] == [
+            (1, "A", b"1"),
+            (3, "B", b"3"),
+        ]
 
 
 class Joined(DomainEvent):

@@ -11,6 +11,7 @@ import re
 import apsw
 
 from ...event import SequencedEvent
+from ...query import QueryItem
 from .statements import sql
 
 cimport cython
@@ -23,6 +24,8 @@ from cpython.unicode cimport PyUnicode_Check, PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport qsort
 from libc.string cimport memcmp
+
+from ...slots cimport Slot, find_slot, get_slot, put_slot
 
 cdef extern from *:
     """
@@ -82,6 +85,12 @@ cdef extern from *:
     int reset(sqlite3_stmt *) nogil
     int step(sqlite3_stmt *) nogil
 
+cdef extern from *:
+    """
+    #define new_of(kind) ((PyTypeObject *) (kind))->tp_alloc((PyTypeObject *) (kind), 0)
+    """
+    object new_of(object kind)
+
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL
 
@@ -103,6 +112,24 @@ cdef enum:
     KEPT_TYPES = 16
     TYPE_BITS = 31
     MOST_FOUND = 10_000
+
+cdef Slot ITEM_TYPES, ITEM_TAGS, ITEM_STREAM, ITEM_SUBJECT, ITEM_KEY
+find_slot(&ITEM_TYPES, QueryItem, "types")
+find_slot(&ITEM_TAGS, QueryItem, "tags")
+find_slot(&ITEM_STREAM, QueryItem, "stream")
+find_slot(&ITEM_SUBJECT, QueryItem, "subject")
+find_slot(&ITEM_KEY, QueryItem, "key")
+
+cdef Slot POSITION, TYPE, DATA, TAGS, STREAM, SUBJECT, ID, METADATA, RECORDED_AT
+find_slot(&POSITION, SequencedEvent, "position")
+find_slot(&TYPE, SequencedEvent, "type")
+find_slot(&DATA, SequencedEvent, "data")
+find_slot(&TAGS, SequencedEvent, "raw_tags")
+find_slot(&STREAM, SequencedEvent, "stream")
+find_slot(&SUBJECT, SequencedEvent, "subject")
+find_slot(&ID, SequencedEvent, "raw_id")
+find_slot(&METADATA, SequencedEvent, "raw_metadata")
+find_slot(&RECORDED_AT, SequencedEvent, "raw_recorded_at")
 
 cdef object Sequenced = SequencedEvent
 cdef str SEEK = sql("seek")
@@ -302,17 +329,17 @@ cdef class Cursor:
         cdef int64_t recorded_at = column_int64(statement, 8)
         if recorded_at != self.recorded_at:  # many are written at once
             self.recorded_at, self.kept_time = recorded_at, PyLong_FromLongLong(recorded_at)
-        return Sequenced(
-            PyLong_FromLongLong(column_int64(statement, 0)),
-            self.type(type, column_bytes(statement, 1)),
-            PyBytes_FromStringAndSize(data, column_bytes(statement, 2)),
-            PyUnicode_DecodeUTF8(tags, column_bytes(statement, 3), NULL),
-            text_of(statement, 4),
-            text_of(statement, 5),
-            PyBytes_FromStringAndSize(id, column_bytes(statement, 6)),
-            blob_of(statement, 7),
-            self.kept_time,
-        )
+        made = new_of(Sequenced)  # a call of the class would do the same: all its fields are slots
+        put_slot(made, &POSITION, PyLong_FromLongLong(column_int64(statement, 0)))
+        put_slot(made, &TYPE, self.type(type, column_bytes(statement, 1)))
+        put_slot(made, &DATA, PyBytes_FromStringAndSize(data, column_bytes(statement, 2)))
+        put_slot(made, &TAGS, PyUnicode_DecodeUTF8(tags, column_bytes(statement, 3), NULL))
+        put_slot(made, &STREAM, text_of(statement, 4))
+        put_slot(made, &SUBJECT, text_of(statement, 5))
+        put_slot(made, &ID, PyBytes_FromStringAndSize(id, column_bytes(statement, 6)))
+        put_slot(made, &METADATA, blob_of(statement, 7))
+        put_slot(made, &RECORDED_AT, self.kept_time)
+        return made
 
     cdef object type(self, const char *text, Py_ssize_t length):
         """One object for all events of a type, which are many."""
@@ -347,15 +374,20 @@ cdef class Cursor:
         cdef PyObject *number
         cdef long long tag, first
         for item in items:
-            tags = <tuple>item.tags
-            if len(tags) != 1 or item.stream is not None or item.subject is not None or item.key is not None:
+            tags = <tuple>get_slot(item, &ITEM_TAGS)
+            if (
+                len(tags) != 1
+                or get_slot(item, &ITEM_STREAM) is not None
+                or get_slot(item, &ITEM_SUBJECT) is not None
+                or get_slot(item, &ITEM_KEY) is not None
+            ):
                 return None
             number = PyDict_GetItem(known, tags[0])
             found_number = look_up(tags[0]) if number == NULL else <object>number
             if found_number is None:
                 continue  # no event has ever carried it
             tag = found_number
-            number = PyDict_GetItem(type_numbers, item.types)
+            number = PyDict_GetItem(type_numbers, get_slot(item, &ITEM_TYPES))
             if number == NULL:
                 return None
             for type_ in <list>number:

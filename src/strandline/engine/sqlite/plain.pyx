@@ -5,16 +5,21 @@
 memory, leaves no doubt; `insert` is `Writer._insert`.
 """
 
-from ...append import AppendRequest, AppendResult
-from ...event import encode_metadata, split_tags
+from ...append import AppendCondition, AppendRequest, AppendResult
+from ...errors import StrandlineError
+from ...event import Event, encode_metadata, split_tags
 from ...names import index_tags
+from ...query import Query, QueryItem
 from .recent import TYPE_BITS as PYTHON_TYPE_BITS
+from .recent import Segment
 
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeASCII, PyUnicode_Join
 from libc.stdio cimport snprintf
+
+from ...slots cimport Slot, find_slot, get_slot
 
 cdef enum:
     TYPE_BITS = 31
@@ -24,6 +29,43 @@ cdef enum:
 assert TYPE_BITS == PYTHON_TYPE_BITS
 
 cdef str NEWLINE = "\n"
+
+cdef Slot REQUEST_EVENTS, REQUEST_CONDITION, REQUEST_UNLESS_EXISTS
+find_slot(&REQUEST_EVENTS, AppendRequest, "events")
+find_slot(&REQUEST_CONDITION, AppendRequest, "condition")
+find_slot(&REQUEST_UNLESS_EXISTS, AppendRequest, "unless_exists")
+
+cdef Slot PART_QUERY, PART_AFTER, CONDITION_PARTS
+find_slot(&PART_QUERY, AppendCondition, "fail_if_events_match")
+find_slot(&PART_AFTER, AppendCondition, "after")
+find_slot(&CONDITION_PARTS, AppendCondition, "_joined")
+
+cdef Slot QUERY_ITEMS, QUERY_HAS_WHERE
+find_slot(&QUERY_ITEMS, Query, "items")
+find_slot(&QUERY_HAS_WHERE, Query, "has_where")
+
+cdef Slot ITEM_TYPES, ITEM_EXCLUDED, ITEM_TAGS, ITEM_STREAM, ITEM_SUBJECT, ITEM_KEY
+find_slot(&ITEM_TYPES, QueryItem, "types")
+find_slot(&ITEM_EXCLUDED, QueryItem, "exclude_types")
+find_slot(&ITEM_TAGS, QueryItem, "tags")
+find_slot(&ITEM_STREAM, QueryItem, "stream")
+find_slot(&ITEM_SUBJECT, QueryItem, "subject")
+find_slot(&ITEM_KEY, QueryItem, "key")
+
+cdef Slot EVENT_TYPE, EVENT_DATA, EVENT_TAGS, EVENT_STREAM, EVENT_SUBJECT, EVENT_ID, EVENT_METADATA, EVENT_KEY
+find_slot(&EVENT_TYPE, Event, "type")
+find_slot(&EVENT_DATA, Event, "data")
+find_slot(&EVENT_TAGS, Event, "tags")
+find_slot(&EVENT_STREAM, Event, "stream")
+find_slot(&EVENT_SUBJECT, Event, "subject")
+find_slot(&EVENT_ID, Event, "raw_id")
+find_slot(&EVENT_METADATA, Event, "metadata")
+find_slot(&EVENT_KEY, Event, "key")
+
+cdef Slot SEGMENT_HEAD, SEGMENT_POSITIONS, SEGMENT_TYPES
+find_slot(&SEGMENT_HEAD, Segment, "head")
+find_slot(&SEGMENT_POSITIONS, Segment, "_positions")
+find_slot(&SEGMENT_TYPES, Segment, "_types")
 
 
 cdef class Plain:
@@ -51,13 +93,27 @@ cdef class Plain:
         for work in batch:
             if type(work) is not AppendRequest:
                 continue
-            for event in <tuple>work.events:
-                self.collect(found, event.tags)
-            condition = work.condition
+            for event in <tuple>get_slot(work, &REQUEST_EVENTS):
+                self.collect(found, get_slot(event, &EVENT_TAGS))
+            condition = get_slot(work, &REQUEST_CONDITION)
             if condition is not None:
-                for part in <tuple>condition.parts:
-                    for item in <tuple>part.fail_if_events_match.items:
-                        self.collect(found, item.tags)
+                for part in parts_of(condition):
+                    for item in <tuple>get_slot(get_slot(part, &PART_QUERY), &QUERY_ITEMS):
+                        self.collect(found, get_slot(item, &ITEM_TAGS))
+        return found
+
+    def outcomes(self, writer, batch):
+        """See `Judge.outcome`, for each work of a batch."""
+        cdef list found = []
+        for work in batch:
+            if type(work) is AppendRequest and self.is_free(work, <set>writer._taken, writer._retagged_at):
+                events, condition = get_slot(work, &REQUEST_EVENTS), get_slot(work, &REQUEST_CONDITION)
+                try:
+                    found.append(self.insert(writer, events, condition))
+                except StrandlineError as error:
+                    found.append(error)
+            else:
+                found.append(writer.outcome(work))
         return found
 
     cdef int collect(self, set found, tuple tags) except -1:
@@ -66,41 +122,44 @@ cdef class Plain:
                 found.add(tag)
         return 0
 
-    def is_free(self, request, set taken, long long retagged_at):
+    cdef bint is_free(self, request, set taken, long long retagged_at) except -1:
         """Whether the append is to be written for certain; if not, `Judge` knows."""
-        if request.unless_exists is not None:
+        if get_slot(request, &REQUEST_UNLESS_EXISTS) is not None:
             return False
-        cdef tuple events = request.events
+        cdef tuple events = get_slot(request, &REQUEST_EVENTS)
         cdef long long after, head, indexed_to
-        for event in events:
-            if event.raw_id in taken:
+        cdef set ids
+        if len(events) == 1:
+            if get_slot(events[0], &EVENT_ID) in taken:
                 return False
-        if len(events) > 1 and len({event.raw_id for event in events}) < len(events):
-            return False
-        condition = request.condition
+        else:
+            ids = {get_slot(event, &EVENT_ID) for event in events}
+            if len(ids) < len(events) or not ids.isdisjoint(taken):
+                return False
+        condition = get_slot(request, &REQUEST_CONDITION)
         if condition is None:
             return True
         search = self.search
         head, indexed_to = search.head, search.indexed_to
         cdef tuple segments = search.segments
-        for part in <tuple>condition.parts:
-            after = part.after
+        for part in parts_of(condition):
+            after = get_slot(part, &PART_AFTER)
             if after == head:
                 continue
-            query = part.fail_if_events_match
-            if after > head or after < indexed_to or after < retagged_at or query.has_where:
+            query = get_slot(part, &PART_QUERY)
+            if after > head or after < indexed_to or after < retagged_at or get_slot(query, &QUERY_HAS_WHERE):
                 return False
-            for item in <tuple>query.items:
+            for item in <tuple>get_slot(query, &QUERY_ITEMS):
                 if not self.has_nothing_newer(item, segments, after):
                     return False
         return True
 
     cdef bint has_nothing_newer(self, item, tuple segments, long long after) except -1:
-        cdef tuple tags = item.tags, types = item.types
+        cdef tuple tags = get_slot(item, &ITEM_TAGS), types = get_slot(item, &ITEM_TYPES)
         cdef PyObject *found
         cdef list numbers = None
         cdef long long number
-        if item.stream is not None or item.subject is not None or item.key is not None:
+        if has_more_than_tags(item):
             tags = item.index_tags()
         if types:
             found = PyDict_GetItem(self.type_numbers, types)
@@ -128,14 +187,15 @@ cdef class Plain:
         shape, arguments = self.recorded(writer, guard, first)
         span = None if len(events) == 1 else len(events)
         new, taken = writer._new, <set>writer._taken
-        cdef dict positions = new._positions
-        cdef set types = new._types
+        cdef dict positions = get_slot(new, &SEGMENT_POSITIONS)
+        cdef set types = get_slot(new, &SEGMENT_TYPES)
         cdef tuple tags, own
         cdef long long type_
         for event in events:
-            own, stream, subject, key = event.tags, event.stream, event.subject, event.key
+            own, stream = get_slot(event, &EVENT_TAGS), get_slot(event, &EVENT_STREAM)
+            subject, key = get_slot(event, &EVENT_SUBJECT), get_slot(event, &EVENT_KEY)
             tags = own if stream is None and subject is None and key is None else index_tags(own, stream, subject, key)
-            name = event.type
+            name = get_slot(event, &EVENT_TYPE)
             number = self.number(name)
             type_ = number
             types.add(number)
@@ -143,12 +203,12 @@ cdef class Plain:
             for tag in tags:
                 add(positions, self.number(tag), type_, position)
             entries += 1 + len(tags)
-            id_, metadata = event.raw_id, event.metadata
+            id_, metadata = get_slot(event, &EVENT_ID), get_slot(event, &EVENT_METADATA)
             taken.add(id_)
             self.rows.append((
                 position,
                 name,
-                event.data,
+                get_slot(event, &EVENT_DATA),
                 PyUnicode_Join(NEWLINE, own) if key is None else event.raw_tags,
                 stream,
                 subject,
@@ -178,22 +238,24 @@ cdef class Plain:
         cdef list numbers = []
         cdef tuple tags
         cdef bint has_where = False
-        for part in <tuple>guard.parts:
-            query = part.fail_if_events_match
-            if query.has_where:
+        for part in parts_of(guard):
+            query = get_slot(part, &PART_QUERY)
+            if get_slot(query, &QUERY_HAS_WHERE):
                 has_where = True
                 break
-            numbers.append(first - 1 - part.after)
+            numbers.append(first - 1 - <long long>get_slot(part, &PART_AFTER))
             items = []
-            for item in <tuple>query.items:
-                tags = item.tags
-                stream, subject, key = item.stream, item.subject, item.key
+            for item in <tuple>get_slot(query, &QUERY_ITEMS):
+                tags = get_slot(item, &ITEM_TAGS)
                 length = len(tags)
-                if stream is not None or subject is not None or key is not None:
+                if has_more_than_tags(item):
                     tags = item.index_tags()
                 for tag in tags:
                     numbers.append(self.number(tag))
-                described = (item.types, item.exclude_types, length, stream is not None, subject is not None)
+                stream, subject = get_slot(item, &ITEM_STREAM), get_slot(item, &ITEM_SUBJECT)
+                key = get_slot(item, &ITEM_KEY)
+                types, excluded = get_slot(item, &ITEM_TYPES), get_slot(item, &ITEM_EXCLUDED)
+                described = (types, excluded, length, stream is not None, subject is not None)
                 items.append(described if key is None else described + (True,))
             shape.append(tuple(items))
         if has_where or not self.records_conditions:
@@ -201,6 +263,19 @@ cdef class Plain:
         described = tuple(shape)
         cdef PyObject *found = PyDict_GetItem(self.shapes, described)
         return writer._shape(described) if found == NULL else <object>found, joined(numbers)
+
+
+cdef tuple parts_of(condition):
+    joined = get_slot(condition, &CONDITION_PARTS)
+    return (condition,) if joined is None else joined
+
+
+cdef bint has_more_than_tags(item):
+    return (
+        get_slot(item, &ITEM_STREAM) is not None
+        or get_slot(item, &ITEM_SUBJECT) is not None
+        or get_slot(item, &ITEM_KEY) is not None
+    )
 
 
 def names_in(list rows):
@@ -245,10 +320,10 @@ cdef bint is_older(tuple segments, long long tag, list types, long long after) e
     cdef PyObject *found
     cdef Py_ssize_t count
     for segment in segments:
-        if segment.head <= after:
+        if <long long>get_slot(segment, &SEGMENT_HEAD) <= after:
             continue
-        positions = <dict>segment._positions
-        for type_ in segment._types if types is None else types:
+        positions = <dict>get_slot(segment, &SEGMENT_POSITIONS)
+        for type_ in get_slot(segment, &SEGMENT_TYPES) if types is None else types:
             found = PyDict_GetItem(positions, tag << TYPE_BITS | <long long>type_)
             if found != NULL:
                 count = PyList_GET_SIZE(<list>found)

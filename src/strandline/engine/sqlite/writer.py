@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...append import AppendCondition, AppendRequest, AppendResult
+from ...append import AppendCondition, AppendResult
 from ...event import Event, SequencedEvent, encode_metadata, encode_sorted
 from ...names import RETAGGED, index_tags
 from ...query import Query
@@ -73,7 +73,11 @@ class Writer(Judge):
             if self._plain is not None:
                 self._interning.learn(self._plain.unknown(batch))
             self._taken = self._ids_in_log(batch)
-            outcomes = [self.outcome(work) for work in batch]
+            outcomes = (
+                [self.outcome(work) for work in batch]
+                if self._plain is None
+                else self._plain.outcomes(self, batch)
+            )
             if self._search.head > self._new.after:
                 self._commit()
             # Last: whatever comes before it makes the next one look again.
@@ -81,11 +85,6 @@ class Writer(Judge):
             return outcomes
         finally:
             self._connection.roll_back()
-
-    def _append(self, request: AppendRequest) -> AppendResult:
-        if self._plain is not None and self._plain.is_free(request, self._taken, self._retagged_at):
-            return self._insert(request.events, request.condition)
-        return super()._append(request)
 
     def count_refused(self) -> None:
         """Write down the refusals that no commit has carried yet."""
