@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
+from random import choice
 from uuid import RFC_4122, UUID
 
 import pytest
@@ -15,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline import Event, InvalidEvent, InvalidInput, SequencedEvent
-from strandline.event import to_microseconds
+from strandline.event import new_id, to_microseconds, uuid7
 from strandline.testing import strategies
 
 NOW = to_microseconds(datetime(2026, 5, 1, 12, 30, 0, 123_456, tzinfo=UTC))
@@ -196,18 +199,33 @@ def test_a_time_without_a_zone_is_refused(when: object) -> None:
         to_microseconds(when)  # type: ignore[arg-type]
 
 
-def test_ids_are_in_order_of_time_and_of_version_7() -> None:
-    ids = [Event("A", 0).id for _ in range(1_000)]
+def any_id() -> bytes:
+    """As if some processes had native code, and some not."""
+    return choice([new_id, uuid7])()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Event("A", 0).raw_id, uuid7, any_id],
+)
+def test_ids_are_in_order_of_time_and_of_version_7(make: Callable[[], bytes]) -> None:
+    ids = [UUID(bytes=make()) for _ in range(1_000)]
     assert len(set(ids)) == 1_000
     assert {(id_.version, id_.variant) for id_ in ids} == {(7, RFC_4122)}
     stamps = [id_.int >> 64 for id_ in ids]
     assert stamps == sorted(stamps)
 
 
-def test_a_forked_process_makes_ids_of_its_own() -> None:
+@pytest.mark.parametrize("native", ["0", "1"])
+def test_a_forked_process_makes_ids_of_its_own(native: str) -> None:
     """Random bits that were asked for before the fork are used by one of the two only."""
     made = subprocess.run(
-        [sys.executable, "-c", FORK], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", FORK],
+        env={**os.environ, "STRANDLINE_NATIVE": native},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     parent, child = made.stdout.split()
     assert parent != child
@@ -215,12 +233,12 @@ def test_a_forked_process_makes_ids_of_its_own() -> None:
 
 FORK = """
 import os
-from strandline.event import uuid7
+from strandline.event import new_id
 
-uuid7()
+new_id()
 half = slice(8, None)  # the other half is the time
 child = os.fork()
 if child:
     os.waitpid(child, 0)
-print(uuid7()[half].hex(), flush=True)
+print(new_id()[half].hex(), flush=True)
 """

@@ -11,6 +11,7 @@ import msgspec
 from .errors import InvalidInput, InvalidQuery, PayloadTooLarge
 from .event import Event, encode_sorted, from_microseconds
 from .query import FrozenValue, Query
+from .speedups import native
 
 MAX_EVENTS = 10_000
 MAX_APPEND_BYTES = 64 * 1024 * 1024
@@ -44,6 +45,8 @@ class AppendCondition(FrozenValue):
     _joined: tuple[AppendCondition, ...] | None
 
     def __init__(self, fail_if_events_match: Query, after: int = 0) -> None:
+        if native is not None and native.fill_condition(self, fail_if_events_match, after, Query):
+            return
         if not isinstance(fail_if_events_match, Query):
             raise InvalidQuery(
                 f"fail_if_events_match is a Query, not {type(fail_if_events_match).__name__}",
@@ -152,6 +155,13 @@ class AppendRequest:
         stream: str | None = None,
         unless_exists: Query | None = None,
     ) -> None:
+        if (
+            native is not None
+            and stream is None
+            and unless_exists is None
+            and native.fill_request(self, events, condition, Event, AppendCondition)
+        ):
+            return
         if unless_exists is not None and not isinstance(unless_exists, Query):
             raise InvalidQuery(f"unless_exists is a Query, not {type(unless_exists).__name__}")
         self.events = _events(events, stream)
@@ -206,6 +216,8 @@ class RecordedAppend(msgspec.Struct, frozen=True):
 
 def check_size(events: Sequence[Event], max_data_bytes: int) -> None:
     """Refuse data over the limits of one event and of one append."""
+    if native is not None and native.is_small(events, max_data_bytes, MAX_APPEND_BYTES):
+        return
     total = 0
     for event in events:
         size = len(event.data)
@@ -257,3 +269,7 @@ def _event(event: object) -> Event:
             f"events are Events, not {type(event).__name__}", hint='write [Event("Type", {…}, tags=[…])]'
         )
     return to_event()
+
+
+if native is not None:
+    native.know_appends(AppendCondition, AppendRequest)

@@ -45,9 +45,11 @@ def uuid7() -> bytes:
     )
 
 
+new_id: Callable[[], bytes] = uuid7 if native is None else native.new_id
+
 _register: Callable[..., None] | None = getattr(os, "register_at_fork", None)
-if _register is not None:
-    _register(after_in_child=_randoms.clear)  # or both processes would use the same ones
+if _register is not None:  # or both processes would use the same ones
+    _register(after_in_child=_randoms.clear if native is None else native.forget_randoms)
 
 
 def to_microseconds(when: datetime) -> int:
@@ -152,14 +154,14 @@ class Event(_Data):
             and metadata is None
             and stream is None
             and subject is None
-            and native.fill_event(self, type, data, tags, uuid7)
+            and native.fill_event(self, type, data, tags)
         ):
             return
         put = object.__setattr__
         put(self, "type", check_own_name(type, "type", InvalidEvent))
         put(self, "data", data if data.__class__ is bytes else _encode(data))
         put(self, "tags", _event_tags(tags))
-        put(self, "raw_id", uuid7() if id is None else _uuid(id).bytes)
+        put(self, "raw_id", new_id() if id is None else _uuid(id).bytes)
         put(self, "metadata", {} if metadata is None else check_metadata(metadata))
         put(self, "stream", None if stream is None else check_name(stream, "stream", InvalidEvent))
         put(self, "subject", None if subject is None else check_name(subject, "subject", InvalidEvent))

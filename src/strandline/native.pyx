@@ -5,13 +5,16 @@ The rules are in `names.py`, `event.py`, `query.py` and `append.py`. What is pla
 whatever is not is left to them, and nothing is refused here.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize
+from os import urandom
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact
 from cpython.unicode cimport PyUnicode_CheckExact
+from libc.string cimport memcpy
 
 from .slots cimport Slot, find_slot, get_slot, put_slot
 
@@ -25,14 +28,24 @@ cdef extern from *:
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object)
+    long long PyLong_AsLongLongAndOverflow(object, int *) except? -1
     Py_ssize_t PyUnicode_GET_LENGTH(object)
     const unsigned char *PyUnicode_1BYTE_DATA(object)
+
+cdef extern from "<time.h>":
+    struct timespec:
+        long long tv_sec
+        long tv_nsec
+    int TIME_UTC
+    int timespec_get(timespec *, int)
 
 cdef enum:
     MAX_NAME = 256
     MAX_TAGS = 64
     MAX_TYPE_LISTS = 1024
     FEW_ITEMS = 8
+    MAX_EVENTS = 10_000
+    RANDOMS = 128
 
 cdef tuple NO_NAMES = ()
 cdef dict type_lists = {}  # as they were given -> as a query has them
@@ -40,6 +53,8 @@ cdef dict type_lists = {}  # as they were given -> as a query has them
 cdef Slot EVENT_TYPE, EVENT_DATA, EVENT_TAGS, EVENT_STREAM, EVENT_SUBJECT, EVENT_ID, EVENT_METADATA, EVENT_KEY
 cdef Slot ITEM_TYPES, ITEM_TAGS, ITEM_EXCLUDED, ITEM_STREAM, ITEM_SUBJECT, ITEM_WHERE, ITEM_KEY, ITEM_IDENTITY
 cdef Slot QUERY_ITEMS, QUERY_HAS_WHERE
+cdef Slot CONDITION_QUERY, CONDITION_AFTER, CONDITION_JOINED
+cdef Slot REQUEST_EVENTS, REQUEST_CONDITION, REQUEST_STREAM, REQUEST_UNLESS_EXISTS
 cdef Slot RECORDED_POSITION, RECORDED_TYPE, RECORDED_DATA, RECORDED_TAGS, RECORDED_METADATA
 
 
@@ -72,6 +87,49 @@ def know_queries(item, query):
     find_slot(&ITEM_IDENTITY, item, "_identity")
     find_slot(&QUERY_ITEMS, query, "items")
     find_slot(&QUERY_HAS_WHERE, query, "has_where")
+
+
+def know_appends(condition, request):
+    """Learn where the classes of appends keep what they have."""
+    find_slot(&CONDITION_QUERY, condition, "fail_if_events_match")
+    find_slot(&CONDITION_AFTER, condition, "after")
+    find_slot(&CONDITION_JOINED, condition, "_joined")
+    find_slot(&REQUEST_EVENTS, request, "events")
+    find_slot(&REQUEST_CONDITION, request, "condition")
+    find_slot(&REQUEST_STREAM, request, "stream")
+    find_slot(&REQUEST_UNLESS_EXISTS, request, "unless_exists")
+
+
+cdef unsigned long long[RANDOMS] randoms  # asked for in advance
+cdef int randoms_left = 0
+
+
+def forget_randoms():
+    """Ask for others: a forked process must not use the same."""
+    global randoms_left
+    randoms_left = 0
+
+
+def new_id():
+    """See `uuid7` in `event.py`."""
+    global randoms_left
+    cdef timespec now
+    cdef unsigned long long high, low
+    cdef unsigned char[16] id
+    cdef int index
+    if randoms_left == 0:
+        many = <bytes>urandom(sizeof(randoms))
+        memcpy(randoms, PyBytes_AS_STRING(many), sizeof(randoms))
+        randoms_left = RANDOMS
+    timespec_get(&now, TIME_UTC)
+    randoms_left -= 1
+    high = <unsigned long long>(now.tv_sec * 1000 + now.tv_nsec // 1_000_000) << 16
+    high |= 0x7000 | <unsigned long long>(now.tv_nsec % 1_000_000) * 4096 // 1_000_000
+    low = 0b10ULL << 62 | randoms[randoms_left] >> 2
+    for index in range(8):
+        id[7 - index] = <unsigned char>(high >> 8 * index & 0xFF)
+        id[15 - index] = <unsigned char>(low >> 8 * index & 0xFF)
+    return PyBytes_FromStringAndSize(<char *>id, 16)
 
 
 cdef bint is_plain(value):
@@ -114,7 +172,7 @@ cdef tuple plain_tags(values):
     return tuple(sorted(set(values)))
 
 
-def fill_event(event, type, data, tags, new_id):
+def fill_event(event, type, data, tags):
     """Fill an event of which no more than this was given; whether that was done."""
     if not PyBytes_CheckExact(data) or not is_plain(type):
         return False
@@ -186,6 +244,61 @@ def fill_query(query, items, kind, nothing_asked):
     put_slot(query, &QUERY_ITEMS, listed)
     put_slot(query, &QUERY_HAS_WHERE, has_where)
     return True
+
+
+def fill_condition(condition, query, after, kind):
+    """Fill a condition of a query and a position; whether that was done."""
+    cdef int does_overflow = 0
+    if type(query) is not kind or not PyLong_CheckExact(after):
+        return False
+    if PyLong_AsLongLongAndOverflow(after, &does_overflow) < 0 or does_overflow:
+        return False
+    put_slot(condition, &CONDITION_QUERY, query)
+    put_slot(condition, &CONDITION_AFTER, after)
+    put_slot(condition, &CONDITION_JOINED, None)
+    return True
+
+
+def fill_request(request, events, condition, kind_of_event, kind_of_condition):
+    """Fill a request of which no more than this was given; whether that was done."""
+    cdef tuple listed
+    if condition is not None and type(condition) is not kind_of_condition:
+        return False
+    if type(events) is kind_of_event:
+        listed = (events,)
+    else:
+        listed = tuple(events) if PyList_CheckExact(events) else events if PyTuple_CheckExact(events) else NO_NAMES
+        if not 1 <= len(listed) <= MAX_EVENTS:
+            return False
+        for event in listed:
+            if type(event) is not kind_of_event:
+                return False
+    put_slot(request, &REQUEST_EVENTS, listed)
+    put_slot(request, &REQUEST_CONDITION, condition)
+    put_slot(request, &REQUEST_STREAM, None)
+    put_slot(request, &REQUEST_UNLESS_EXISTS, None)
+    return True
+
+
+def is_small(tuple events, Py_ssize_t most_bytes, Py_ssize_t most_bytes_of_all):
+    """Whether the data of events without metadata is within both limits for certain."""
+    cdef Py_ssize_t size, total = 0
+    for event in events:
+        data = get_slot(event, &EVENT_DATA)
+        if not PyBytes_CheckExact(data) or get_slot(event, &EVENT_METADATA):
+            return False
+        size = PyBytes_GET_SIZE(data)
+        total += size
+        if size > most_bytes:
+            return False
+    return total <= most_bytes_of_all
+
+
+def as_json(value):
+    """See `tag_id.py`."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"a {type(value).__name__} has no JSON form")
 
 
 def decode_tag_id(kind, value):

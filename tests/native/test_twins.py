@@ -23,6 +23,7 @@ import strandline
 from strandline import (
     AppendCondition,
     AppendConditionFailed,
+    AppendRequest,
     DomainEvent,
     Event,
     Projection,
@@ -31,6 +32,7 @@ from strandline import (
     SequencedEvent,
     StrandlineError,
     TagId,
+    append,
     event,
     on,
     query,
@@ -95,6 +97,7 @@ def both(make: Callable[[], Any]) -> tuple[Any, Any]:
         usual = outcome(make)
         patch.setattr(event, "native", None)
         patch.setattr(query, "native", None)
+        patch.setattr(append, "native", None)
         return usual, outcome(make)
 
 
@@ -139,6 +142,52 @@ some_items = st.sampled_from(
 def test_queries_are_filled_alike(items: Any) -> None:
     native, python = both(lambda: Query(items))
     assert fields(native) == fields(python)
+
+
+some_queries = st.sampled_from([Query.all(), Query.tag("a"), QueryItem(), None])
+some_positions = st.sampled_from([0, 7, -1, 2**63 - 1, 2**63, 2**200, True, 1.0, "1", None])
+
+
+@given(some_queries, some_positions)
+def test_conditions_are_filled_alike(query: Any, after: Any) -> None:
+    native, python = both(lambda: AppendCondition(query, after))
+    assert fields(native) == fields(python)
+
+
+ONE = Event("A", b"1")
+some_events = st.sampled_from([ONE, Event("B", b"", metadata={"user": "ada"}), "no event", None])
+some_conditions = st.sampled_from([None, AppendCondition(Query.tag("a"), 7), Query.tag("a")])
+
+
+@given(
+    st.one_of(some_events, st.lists(some_events, max_size=3), st.lists(some_events, max_size=3).map(tuple)),
+    some_conditions,
+    st.sampled_from([None, "s"]),
+    st.sampled_from([None, Query.all(), "no query"]),
+)
+def test_requests_are_filled_alike(events: Any, condition: Any, stream: Any, unless_exists: Any) -> None:
+    native, python = both(lambda: AppendRequest(events, condition, stream, unless_exists))
+    assert fields(native) == fields(python)
+
+
+def test_a_request_has_no_more_events_than_an_append_may_have() -> None:
+    for count in (append.MAX_EVENTS, append.MAX_EVENTS + 1):
+        native, python = both(lambda count=count: AppendRequest([ONE] * count))  # type: ignore[misc]
+        assert fields(native) == fields(python)
+        assert isinstance(native, AppendRequest) == (count == append.MAX_EVENTS)
+
+
+@given(
+    st.lists(st.sampled_from([b"", b"12", b"123", b"1234"]), min_size=1, max_size=4),
+    st.sampled_from([None, {"user": "ada"}]),
+    st.integers(0, 8),
+)
+def test_sizes_are_checked_alike(data: list[bytes], metadata: Any, limit_of_all: int) -> None:
+    events = tuple(Event("A", each, metadata=metadata) for each in data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(append, "MAX_APPEND_BYTES", limit_of_all)
+        native, python = both(lambda: append.check_size(events, 3))
+    assert native == python
 
 
 class OwnEvent(Event):

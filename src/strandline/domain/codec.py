@@ -31,7 +31,7 @@ _decode_custom = native.decode_tag_id if native else _decode_other
 # msgspec works out a type when it is first used; if two threads do that at once, the process crashes (0.22).
 working_out = threading.RLock()
 
-_ENCODER = msgspec.json.Encoder(enc_hook=as_json)
+_ENCODER = msgspec.json.Encoder(enc_hook=native.as_json if native else as_json)
 
 
 def encode(value: object) -> bytes:

@@ -8,6 +8,7 @@ import inspect
 import typing
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import GeneratorType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
@@ -237,7 +238,7 @@ def collected(name: str, returned: Any) -> tuple[list[Event | DomainEvent], Any]
         return [], None
     if isinstance(returned, (Event, DomainEvent)):
         return [returned], None
-    if not isinstance(returned, Iterable):
+    if returned.__class__ is not GeneratorType and not isinstance(returned, Iterable):
         raise _no_event(name, returned)
     events: list[Event | DomainEvent] = []
     value = None
