@@ -393,11 +393,12 @@ class _Json(msgspec.Struct):
 
 
 _JSON = msgspec.json.Decoder(_Json)  # made here, by one thread: see domain/codec.py
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def encode_sorted(value: object) -> bytes:
     """JSON with sorted keys: the stable form."""
-    return msgspec.json.encode(value, order="sorted")
+    return _encode_sorted(value)
 
 
 def encode_metadata(metadata: Mapping[str, str]) -> bytes | None:

@@ -188,9 +188,13 @@ class QueryItem(FrozenValue):
             raise InvalidQuery(
                 "a callable where has no JSON form", hint='use an object matcher: where={"field": value}'
             )
-        named = zip(_FIELDS, self._identity, strict=True)
-        given = {name: value for name, value in named if value is not None and value != ()}
-        return given if self.where is None else given | {"where": self.where}
+        given: dict[str, Any] = {}
+        for name, value in zip(_FIELDS, self._identity, strict=True):
+            if value:  # none of them is empty
+                given[name] = value
+        if self.where is not None:
+            given["where"] = self.where
+        return given
 
     def __repr__(self) -> str:
         given = (

@@ -109,7 +109,7 @@ class Batch:
 
     def _must_not_match(self, request: int, part: int, query: Query, after: int) -> None:
         rivals = None
-        if numbers := self._rivals(query):
+        if self._events and (numbers := self._rivals(query)):
             self._rival_count += len(numbers)
             self._has_rivals = True
             rivals = ",".join(map(str, numbers))
@@ -125,7 +125,7 @@ class Batch:
         """The numbers of those events already in the batch that match."""
         found: set[int] = set()
         self._index()
-        for item in query.items if self._events else ():
+        for item in query.items:
             found.update(
                 number for number in self._candidates(item) if item.matches(self._events[number - 1])
             )
@@ -164,7 +164,7 @@ def _unless_all_null(values: list[T | None]) -> list[T | None] | None:
 
 def database_can_judge(request: AppendRequest) -> bool:
     """Whether the database needs no Python to judge it."""
-    parts = () if request.condition is None else request.condition.parts
-    return all(is_plain(part.fail_if_events_match) for part in parts) and (
-        request.unless_exists is None or is_plain(request.unless_exists)
-    )
+    for part in () if request.condition is None else request.condition.parts:
+        if not is_plain(part.fail_if_events_match):
+            return False
+    return request.unless_exists is None or is_plain(request.unless_exists)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ...speedups import speedup
 
@@ -16,56 +15,53 @@ _NULL = _LENGTH.pack(-1)
 _native = speedup("strandline.engine.postgres.native")
 
 
-class Value(NamedTuple):
-    """A parameter: the type's number in PostgreSQL, and the bytes to send (None: null)."""
-
-    type: int
-    data: bytes | None
+Value = tuple[int, bytes | None]
+"""A parameter: the type's number in PostgreSQL, and the bytes to send (None: null)."""
 
 
 def boolean(value: bool) -> Value:  # noqa: FBT001
     """A boolean."""
-    return Value(16, b"\1" if value else b"\0")
+    return 16, b"\1" if value else b"\0"
 
 
 def bigint(value: int | None) -> Value:
     """A bigint."""
-    return Value(20, None if value is None else _BIGINT.pack(value))
+    return 20, None if value is None else _BIGINT.pack(value)
 
 
 def text(value: str) -> Value:
     """A text."""
-    return Value(25, value.encode())
+    return 25, value.encode()
 
 
 def data(value: bytes) -> Value:
     """A bytea."""
-    return Value(17, value)
+    return 17, value
 
 
 def bytes_array(values: Sequence[bytes | None] | None) -> Value:
     """A bytea[]."""
-    return Value(1001, None if values is None else _array(17, values))
+    return 1001, None if values is None else _array(17, values)
 
 
 def uuid_array(values: Sequence[bytes]) -> Value:
     """A uuid[], of the bytes of each."""
-    return Value(2951, _array(2950, values))
+    return 2951, _array(2950, values)
 
 
 def text_array(values: Sequence[str | None] | None) -> Value:
     """A text[]."""
-    return Value(1009, None if values is None else _array(25, values))
+    return 1009, None if values is None else _array(25, values)
 
 
 def int_array(values: Sequence[int]) -> Value:
     """An int[]."""
-    return Value(1007, _numbers(23, values))
+    return 1007, _numbers(23, values)
 
 
 def bigint_array(values: Sequence[int]) -> Value:
     """A bigint[]."""
-    return Value(1016, _numbers(20, values))
+    return 1016, _numbers(20, values)
 
 
 def _array(element: int, values: Sequence[str | bytes | None]) -> bytes:

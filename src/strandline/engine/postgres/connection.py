@@ -114,11 +114,11 @@ class Connection:
                 pgconn.exit_pipeline_mode()
 
     def _send(self, statement: str, values: Sequence[Value]) -> None:
-        data, formats = [value.data for value in values], [_BINARY] * len(values)
+        data, formats = [data for _, data in values], [_BINARY] * len(values)
         if self.is_direct:
             self._connection.pgconn.send_query_prepared(self._prepared[statement], data, formats, _BINARY)
         else:
-            types = [value.type for value in values]
+            types = [type_ for type_, _ in values]
             self._connection.pgconn.send_query_params(statement.encode(), data, types, formats, _BINARY)
 
     def _rows(self, result: PGresult) -> list[tuple[Any, ...]]:
@@ -137,7 +137,7 @@ class Connection:
 
     def _send_prepare(self, statement: str, values: Sequence[Value]) -> bytes:
         name = f"strandline_{next(self._numbers)}".encode()
-        self._connection.pgconn.send_prepare(name, statement.encode(), [value.type for value in values])
+        self._connection.pgconn.send_prepare(name, statement.encode(), [type_ for type_, _ in values])
         return name
 
     def _result(self, expected: ExecStatus) -> PGresult:

@@ -46,4 +46,4 @@ def query_parameters(query: Query) -> tuple[Value, Value, Value]:
 
 def is_plain(query: Query) -> bool:
     """Whether the index decides it; `where` is decided by Python."""
-    return all(item.where is None for item in query.items)
+    return not query.has_where

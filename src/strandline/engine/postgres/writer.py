@@ -212,12 +212,14 @@ def _answer(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 def _has_own_ids(request: AppendRequest) -> bool:
     """Whether no event of the request has the id of another."""
-    return len({event.raw_id for event in request.events}) == len(request.events)
+    return len(request.events) == 1 or len({event.raw_id for event in request.events}) == len(request.events)
 
 
 def _are_simple(requests: Sequence[AppendRequest]) -> bool:
     """Whether no request needs Python, and none shares an event id with another."""
     if not all(map(database_can_judge, requests)):
         return False
+    if len(requests) == 1:
+        return True
     ids = [id_ for request in requests for id_ in {event.raw_id for event in request.events}]
     return len(set(ids)) == len(ids)
