@@ -188,10 +188,7 @@ class QueryItem(FrozenValue):
             raise InvalidQuery(
                 "a callable where has no JSON form", hint='use an object matcher: where={"field": value}'
             )
-        given: dict[str, Any] = {}
-        for name, value in zip(_FIELDS, self._identity, strict=True):
-            if value:  # none of them is empty
-                given[name] = value
+        given = {name: value for name, value in zip(_FIELDS, self._identity, strict=True) if value}
         if self.where is not None:
             given["where"] = self.where
         return given
