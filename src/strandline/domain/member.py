@@ -126,4 +126,7 @@ def check_key(state: Projection, key: tuple[Any, ...]) -> None:
 
 def name_of(projection: Projection) -> Name:
     """What tells a projection from all others: its class and its key."""
-    return type(projection), *[str.__str__(value) for value in projection._key()]
+    key = projection._key()
+    if len(key) == 1:
+        return type(projection), str.__str__(key[0])
+    return type(projection), *[str.__str__(value) for value in key]

@@ -121,6 +121,8 @@ class Projection:
         twin, shape = object.__new__(type(self)), shape_of(type(self))
         fields = twin.__dict__
         fields.update(self.__dict__)
+        if shape.atoms.issuperset(map(type, fields.values())):
+            return twin
         copied: dict[int, Any] = {}  # for all fields: what two of them share, they share in the copy too
         for name, value in self.__dict__.items():
             if value.__class__ not in shape.atoms and not shape.is_atom(value):

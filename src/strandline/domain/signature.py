@@ -138,11 +138,13 @@ def _types_in(annotation: Any) -> Iterator[type]:
 
 
 def _argument(kind: Kind, name: str, value: Any) -> Any:
+    if kind is None or type(value) is kind:
+        return value
     if isinstance(kind, list):
         return ProjectionList(
             _projection(kind[0], name, each) for each in name_list(value, "projection", InvalidInput)
         )
-    return value if kind is None else _projection(kind, name, value)
+    return _projection(kind, name, value)
 
 
 def _projection(kind: type[Projection], name: str, value: Any) -> Projection:

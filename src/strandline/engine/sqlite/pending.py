@@ -51,7 +51,7 @@ class Settling:
 
     def settle(self, segments: tuple[Segment, ...], indexed_to: int, new_entries: int) -> int:
         """Write some entries of the oldest segment, if it is full; returns how far the index goes then."""
-        segments = tuple(segment for segment in segments if segment.head > indexed_to)
+        segments = tuple([segment for segment in segments if segment.head > indexed_to])
         if len(segments) < 2:
             return indexed_to
         self._due += PACE * new_entries

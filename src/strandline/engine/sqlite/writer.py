@@ -70,8 +70,8 @@ class Writer(Judge):
         """One transaction for the whole batch; whatever fails or interrupts it, it leaves no trace."""
         try:
             self._begin()
-            if self._plain is not None:
-                self._interning.learn(self._plain.unknown(batch))
+            if self._plain is not None and (unknown := self._plain.unknown(batch)):
+                self._interning.learn(unknown)
             self._taken = self._ids_in_log(batch)
             outcomes = (
                 [self.outcome(work) for work in batch]
