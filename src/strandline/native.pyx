@@ -14,7 +14,7 @@ from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact
 from cpython.unicode cimport PyUnicode_CheckExact
-from libc.string cimport memcpy
+from libc.string cimport memchr, memcmp, memcpy
 
 from .slots cimport Slot, find_slot, get_slot, put_slot
 
@@ -46,6 +46,9 @@ cdef enum:
     FEW_ITEMS = 8
     MAX_EVENTS = 10_000
     RANDOMS = 128
+
+cdef enum:  # the places in a route
+    MEMBER, HANDLE, TAKES_RECORDED, CLASS, READ, DECODE, TAGS, HEAD, COUNTS
 
 cdef tuple NO_NAMES = ()
 cdef dict type_lists = {}  # as they were given -> as a query has them
@@ -310,51 +313,72 @@ def decode_tag_id(kind, value):
     return value if kind is object else kind(value)
 
 
-def take_events(events, dict routes):
+cdef bint has_line(str lines, str line):
+    """Whether one of the lines of a text, which are joined by line breaks, is this one."""
+    if not PyUnicode_IS_ASCII(lines) or not PyUnicode_IS_ASCII(line):
+        return "\n" + line + "\n" in "\n" + lines + "\n"
+    cdef const unsigned char *rest = PyUnicode_1BYTE_DATA(lines)
+    cdef const unsigned char *end
+    cdef size_t left = PyUnicode_GET_LENGTH(lines), wanted = PyUnicode_GET_LENGTH(line), found
+    cdef const unsigned char *text = PyUnicode_1BYTE_DATA(line)
+    while True:
+        end = <const unsigned char *>memchr(rest, c"\n", left)
+        found = left if end == NULL else <size_t>(end - rest)
+        if found == wanted and memcmp(rest, text, wanted) == 0:
+            return True
+        if end == NULL:
+            return False
+        rest = end + 1
+        left -= found + 1
+
+
+cdef bint has_tags(event, tuple tags):
+    lines = <str>get_slot(event, &RECORDED_TAGS)
+    for tag in tags:
+        if not has_line(lines, <str>tag):
+            return False
+    return True
+
+
+def take_events(events, dict routes, unseen):
     """Hand each event to those who wait for its type; see `domain/boundary.py`."""
     cdef PyObject *found
     cdef list going
     cdef tuple route
     cdef long long has_up_to
-    cdef bint is_shared, is_mine
+    cdef bint is_shared
     for event in events:
         found = PyDict_GetItem(routes, get_slot(event, &RECORDED_TYPE))
         if found == NULL:
             continue
         going = <list>found
         is_shared = len(going) > 1
-        tags = decoded = None
+        decoded = None
         for route in going:
-            member, handle, takes_recorded, cls, read, decode, lines, head, counts = route
-            has_up_to = head
+            has_up_to = route[HEAD]
             if has_up_to > 0 and <long long>get_slot(event, &RECORDED_POSITION) <= has_up_to:
                 continue
-            if is_shared:
-                if tags is None:
-                    tags = "\n" + <str>get_slot(event, &RECORDED_TAGS) + "\n"
-                is_mine = True
-                for line in <tuple>lines:
-                    if line not in <str>tags:
-                        is_mine = False
-                        break
-                if not is_mine:
-                    continue
-            if type(decoded) is not cls:
-                decoded = read_quickly(event, decode, read)
+            if is_shared and not has_tags(event, route[TAGS]):
+                continue
+            if type(decoded) is not route[CLASS]:
+                decoded = read_quickly(event, route[DECODE], route[READ], unseen)
             try:
-                if takes_recorded:
-                    handle(decoded, event)
+                if route[TAKES_RECORDED] is True:
+                    route[HANDLE](decoded, event)
                 else:
-                    handle(decoded)
+                    route[HANDLE](decoded)
             except Exception as error:
-                error.add_note(f"while {type(member.state).__name__} took event {event.position}, a {event.type}")
+                name = type(route[MEMBER].state).__name__
+                error.add_note(f"while {name} took event {event.position}, a {event.type}")
                 raise
-            if counts is True:
-                member.unsaved += 1
+            if route[COUNTS] is True:
+                route[MEMBER].unsaved += 1
 
 
-cdef object read_quickly(event, decode, read):
+cdef object read_quickly(event, decode, read, unseen):
     if decode is not None and get_slot(event, &RECORDED_METADATA) is None:
+        if decode is unseen:
+            return unseen
         try:
             return decode(get_slot(event, &RECORDED_DATA))
         except Exception:

@@ -253,11 +253,20 @@ class Leaves(Projection):
         self.seen.append(repr(event))
 
 
+class Counts(Projection):
+    course: CourseId
+    count: int = 0
+
+    @on
+    def any(self, event: Joined | Left) -> None:
+        self.count += 1
+
+
 made_events = st.builds(
     lambda make, course, others, metadata: make(course, others).to_event(metadata=metadata),
     st.sampled_from([lambda c, o: Joined(course=c, others=o), lambda c, o: Left(course=c)]),
-    st.sampled_from([CourseId("a"), CourseId("b")]),
-    st.lists(st.sampled_from([CourseId("a"), CourseId("x"), CourseId("refused")]), max_size=2),
+    st.sampled_from([CourseId("a"), CourseId("b"), CourseId("ab")]),
+    st.lists(st.sampled_from([CourseId("a"), CourseId("ä"), CourseId("x"), CourseId("refused")]), max_size=2),
     st.sampled_from([None, {"user": "ada"}]),
 )
 
@@ -270,7 +279,8 @@ def test_events_are_folded_alike(events: list[Event], head: int) -> None:
     recorded = [SequencedEvent.of(event, position, 0) for position, event in enumerate(events, 1)]
 
     def folded() -> Any:
-        members = [Member(Joins("a"), head), Member(Leaves("a")), Member(Leaves("b"))]
+        members = [Member(Joins("a"), head), Member(Leaves("a")), Member(Leaves("b")), Member(Counts("ä"))]
+        members += [Member(Counts(key), head) for key in "ab"]
         try:
             boundary.fold(members, recorded)
         except ValueError as error:

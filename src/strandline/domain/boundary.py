@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..append import AppendCondition
 from ..errors import InvalidQuery
-from ..event import Event, SequencedEvent
+from ..event import Event, SequencedEvent, split_tags
 from ..names import RETAGGED
 from ..query import Query, QueryItem
 from ..speedups import native
 from .clashes import refuse_clashes
-from .event import DomainEvent
+from .event import DomainEvent, unseen
 from .event_shape import event_shape
 from .member import Member
 from .projection import Projection
@@ -81,11 +81,14 @@ def nothing_newer(guarded: Iterable[tuple[Query | None, int]]) -> AppendConditio
     return AppendCondition.of_parts(parts) if parts else None
 
 
-def near(members: Sequence[Member]) -> tuple[list[Member], list[Member]]:
-    """Those with the lowest heads, which one read can serve; and the others."""
-    lowest = min(member.head for member in members)
+def near(members: Sequence[Member]) -> tuple[int, list[Member], list[Member]]:
+    """The lowest head; those with heads near it, which one read can serve; and the others."""
+    lowest = min([member.head for member in members])
     group = [member for member in members if member.head <= lowest + NEAR]
-    return group, [member for member in members if member.head > lowest + NEAR]
+    others = (
+        [member for member in members if member.head > lowest + NEAR] if len(group) < len(members) else []
+    )
+    return lowest, group, others
 
 
 def query_of(members: Sequence[Member]) -> Query:
@@ -101,19 +104,19 @@ def query_of(members: Sequence[Member]) -> Query:
 def fold(members: Sequence[Member], events: Sequence[SequencedEvent]) -> None:
     """Take the events of the members' items into those states whose own item they match, unless they have them."""
     routes = _routes(members) if events else {}
-    (native.take_events if native else _take_events)(events, routes)
+    (native.take_events if native else _take_events)(events, routes, unseen)
     for member in members if routes else ():
         member.check_key()
 
 
-def _take_events(events: Sequence[SequencedEvent], routes: dict[str, list[Route]]) -> None:
+def _take_events(events: Sequence[SequencedEvent], routes: dict[str, list[Route]], _: object) -> None:
     for event in events:
         going = routes.get(event.type, ())
         # An event that only one of them can have asked for need not be looked at.
-        tags = f"\n{event.raw_tags}\n" if len(going) > 1 else None
+        tags = split_tags(event.raw_tags) if len(going) > 1 else None
         decoded: DomainEvent | None = None
-        for member, handle, takes_recorded, cls, read, _, lines, head, counts in going:
-            if event.position <= head or (tags and not _has_all(tags, lines)):
+        for member, handle, takes_recorded, cls, read, _, wanted, head, counts in going:
+            if event.position <= head or (tags is not None and not set(wanted).issubset(tags)):
                 continue
             if decoded.__class__ is not cls:
                 decoded = read(event)
@@ -129,13 +132,6 @@ def _take_events(events: Sequence[SequencedEvent], routes: dict[str, list[Route]
                 raise
             if counts:
                 member.unsaved += 1
-
-
-def _has_all(tags: str, lines: tuple[str, ...]) -> bool:
-    for line in lines:  # noqa: SIM110  (a generator would take longer than the rest)
-        if line not in tags:
-            return False
-    return True
 
 
 def advanced(member: Member, events: Sequence[Written], head: int) -> Member:
@@ -159,25 +155,15 @@ def advanced(member: Member, events: Sequence[Written], head: int) -> Member:
 
 
 def _routes(members: Sequence[Member]) -> dict[str, list[Route]]:
-    """Where events of each type go, and the lines that their tags must have."""
+    """Where events of each type go, and the tags that they must have."""
     routes: dict[str, list[Route]] = {}
     for member in members:
         state = member.changing_state()
         member.is_own = False  # what comes now is not what our own append brought
-        lines = tuple([f"\n{tag}\n" for tag in member.item.tags])
+        tags, head = member.item.tags, member.head
         counts = state._snapshot_every is not None
         for name, method, takes_recorded, cls, read, decode in member.shape.ways:
-            route = (
-                member,
-                getattr(state, method),
-                takes_recorded,
-                cls,
-                read,
-                decode,
-                lines,
-                member.head,
-                counts,
-            )
+            route = (member, getattr(state, method), takes_recorded, cls, read, decode, tags, head, counts)
             if name in routes:
                 routes[name].append(route)
             else:

@@ -115,8 +115,8 @@ def catch_up(
         if member.head == 0 and member.state._snapshot_every is not None:
             yield from snapshot.begin(member)
     while waiting:
-        group, waiting = near(waiting)
-        found = yield from _read(ReadEvents(query_of(group), min(each.head for each in group), head), seen)
+        lowest, group, waiting = near(waiting)
+        found = yield from _read(ReadEvents(query_of(group), lowest, head), seen)
         head = found.head if head is None else head
         misled = [member for member in group if member.head and member.is_misled_by(found.events, head)]
         fold(group, found.events)

@@ -239,14 +239,24 @@ def _upcasts(name: str, version: object, namespace: Mapping[str, Any]) -> dict[i
     return found
 
 
-def quick_decoder(cls: type[DomainEvent]) -> Callable[[bytes], DomainEvent] | None:
-    """Reads the data of events without metadata; None if those are of a version that is to be upcast."""
-    return event_shape(cls).decoder.decode if cls.event_version == 1 else None
+def unseen(data: bytes) -> Any:
+    """Read nothing: who does not look at an event is handed this instead."""
+    return unseen
 
 
-def reader(cls: type[DomainEvent]) -> Callable[[SequencedEvent], DomainEvent]:
+def quick_decoder(cls: type[DomainEvent], *, looks: bool = True) -> Callable[[bytes], DomainEvent] | None:
+    """Reads the data of events without metadata; None if those are of a version that is to be upcast.
+
+    For who never `looks` at them, nothing is read.
+    """
+    if cls.event_version > 1:
+        return None
+    return event_shape(cls).decoder.decode if looks else unseen
+
+
+def reader(cls: type[DomainEvent], *, looks: bool = True) -> Callable[[SequencedEvent], DomainEvent]:
     """`cls.from_event` for many events whose type is known to be the class's."""
-    decode = quick_decoder(cls)
+    decode = quick_decoder(cls, looks=looks)
 
     def read(event: SequencedEvent) -> DomainEvent:
         if decode is not None and event.raw_metadata is None:

@@ -8,15 +8,13 @@ from itertools import product
 
 from ..event import SequencedEvent
 from .event import DomainEvent, reader
-from .projection import Projection
+from .projection import Projection, put
 from .shape import shape_of
 
 Key = tuple[str, ...]
 """The values of a projection's key fields."""
 Reader = Callable[[SequencedEvent], DomainEvent]
 
-# Without a look at vars(state) Python keeps the fields of an object in it, and not in a dict beside it.
-_set = object.__setattr__
 _new = str.__new__  # what a TagId's own looks at is known: a text that is part of a tag
 
 
@@ -32,10 +30,15 @@ class Fold:
         self.is_last_only = projection._last_only
         self.sees_recorded = shape.sees_recorded
         self._routes: dict[str, tuple[Callable[..., None], bool, Reader]] = {
-            name: (getattr(projection, handler.name), handler.takes_recorded, reader(cls))
+            name: (
+                getattr(projection, handler.name),
+                handler.takes_recorded,
+                reader(cls, looks=handler.looks),
+            )
             for name, (handler, cls) in shape.handlers.items()
         }
         self.classes = {name: cls for name, (_, cls) in shape.handlers.items()}
+        self.looks_at = {name for name, (handler, _) in shape.handlers.items() if handler.looks}
 
     def handlers(self, classes: Mapping[str, type[DomainEvent]]) -> dict[str, Callable[..., None] | None]:
         """What takes a state and a typed event of such a class, by type; None where it takes `apply`."""
@@ -48,9 +51,9 @@ class Fold:
         """The state of a key of texts before its first event, with less ado than the class makes of it."""
         state = object.__new__(self.projection)
         for (name, kind), value in zip(self._key, key, strict=True):
-            _set(state, name, _new(kind, value))
+            put(state, name, _new(kind, value))
         for name, default, is_immutable in self._defaults:
-            _set(state, name, default if is_immutable else copy.deepcopy(default))
+            put(state, name, default if is_immutable else copy.deepcopy(default))
         return state
 
     def keys(self, tags: Iterable[str]) -> Iterable[Key]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import typing
 from collections.abc import Iterator, Sequence
@@ -21,12 +22,20 @@ class Handler:
     """A method that takes events of some types into the state."""
 
     def __init__(
-        self, name: str, classes: tuple[type[DomainEvent], ...], *, conflicts: bool, takes_recorded: bool
+        self,
+        name: str,
+        classes: tuple[type[DomainEvent], ...],
+        *,
+        conflicts: bool,
+        takes_recorded: bool,
+        looks: bool,
     ) -> None:
         self.name = name
         self.classes = classes
         self.conflicts = conflicts
         self.takes_recorded = takes_recorded
+        self.looks = looks
+        """Whether it may look at the typed event; if not, that need not be made."""
 
 
 def check_events(classes: Sequence[object], where: str, hint: str) -> tuple[type[DomainEvent], ...]:
@@ -61,7 +70,13 @@ def handlers_of(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
         if not named:
             named = _annotated(function, parameters[0], where, here)
             function.__on__ = (named, conflicts)
-        yield Handler(name, named, conflicts=conflicts, takes_recorded=len(parameters) == 2)
+        yield Handler(
+            name,
+            named,
+            conflicts=conflicts,
+            takes_recorded=len(parameters) == 2,
+            looks=_may_look(function, parameters[0].name),
+        )
 
 
 def _refuse_unmarked(cls: type[Projection], name: str) -> None:
@@ -99,6 +114,20 @@ def _is_event(function: Any, parameter: inspect.Parameter, here: Names | None) -
     return all(
         isinstance(kind, type) and issubclass(kind, DomainEvent) for kind in alternatives(meant(resolved))
     )
+
+
+def _may_look(function: Any, parameter: str) -> bool:
+    """Whether a function may look at one of its parameters: its code names it, or it is not the code that we see."""
+    code = function.__code__
+    own = code.co_varnames[: code.co_argcount]
+    if hasattr(function, "__wrapped__") or parameter not in own or not _SEES_ALL.isdisjoint(code.co_names):
+        return True
+    named = (step.argval for step in dis.get_instructions(code))
+    return any(parameter == name or (isinstance(name, tuple) and parameter in name) for name in named)
+
+
+# What looks at variables without naming them.
+_SEES_ALL = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack", "breakpoint"}
 
 
 def _never_runs(function: Any) -> bool:

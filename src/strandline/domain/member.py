@@ -30,10 +30,10 @@ class Member:
         self, state: Projection, head: int = 0, *, is_own: bool = False, name: Name | None = None
     ) -> None:
         self.state = state
-        self.key = state._key()
+        self.key = key = state._key()
         self.name = name_of(state) if name is None else name
-        self.shape = shape_of(type(state))
-        self.query = Query.of(self.shape.item(self.key))  # the events of the state
+        self.shape = shape = shape_of(type(state))
+        self.query = Query((shape.item(key),))  # the events of the state
         self.head = head
         self.is_own = is_own  # nobody is known to have written to it since our own append
         self.is_kept = False  # somebody else has the state too: it must not change

@@ -18,6 +18,9 @@ from .shape import Shape, declare, shape_of
 
 H = TypeVar("H", bound=Callable[..., None])
 
+# Without a look at vars(state) Python keeps the fields of an object in it, and not in a dict beside it.
+put = object.__setattr__
+
 
 @overload
 def on(handler: H, /) -> H: ...
@@ -49,8 +52,9 @@ class Projection:
     a new version, after a change of what it computes, begins anew.
     """
 
-    _last_only: ClassVar[bool] = False
+    __shape__: ClassVar[Shape | None] = None
 
+    _last_only: ClassVar[bool] = False
     _version: ClassVar[int] = 1
     _snapshot_every: ClassVar[int | None] = None
 
@@ -89,8 +93,10 @@ class Projection:
 
     def _key(self) -> tuple[TagId, ...]:
         """The values of its key fields."""
-        own, names = self.__dict__, shape_of(type(self)).key_names
-        return (own[names[0]],) if len(names) == 1 else tuple([own[name] for name in names])
+        names = shape_of(type(self)).key_names
+        return (
+            (getattr(self, names[0]),) if len(names) == 1 else tuple([getattr(self, name) for name in names])
+        )
 
     def query(self) -> Query:
         """The events that it is folded from."""
@@ -105,16 +111,14 @@ class Projection:
     def _fresh(self) -> Self:
         """The same key, with nothing folded yet."""
         twin, shape = object.__new__(type(self)), shape_of(type(self))
-        fields = twin.__dict__
         for name in shape.key_names:
-            fields[name] = self.__dict__[name]
+            put(twin, name, getattr(self, name))
         twin._begin(shape)
         return twin
 
     def _begin(self, shape: Shape) -> None:
-        fields = self.__dict__
         for name, default, is_immutable in shape.state:
-            fields[name] = default if is_immutable else copy.deepcopy(default)
+            put(self, name, default if is_immutable else copy.deepcopy(default))
 
     def _copy(self) -> Self:
         """A state of its own: changing one does not change the other."""

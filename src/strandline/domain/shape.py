@@ -61,6 +61,7 @@ class Shape:
     """What a projection class declares, worked out once."""
 
     def __init__(self, cls: type[Projection], here: Names | None = None) -> None:
+        self.projection = cls
         fields = _fields(cls, here)
         self.is_final = not any(isinstance(kind, str) for kind in fields.values())
         self.fields = {name: Any if isinstance(kind, str) else kind for name, kind in fields.items()}
@@ -89,9 +90,9 @@ class Shape:
                 name,
                 handler.name,
                 handler.takes_recorded,
-                cls if event_shape(cls).is_fixed else None,
-                reader(cls),
-                quick_decoder(cls),
+                cls if handler.looks and event_shape(cls).is_fixed else None,
+                reader(cls, looks=handler.looks),
+                quick_decoder(cls, looks=handler.looks),
             )
             for name, (handler, cls) in self.handlers.items()
         ]
@@ -178,17 +179,17 @@ def declare(cls: type[Projection], here: Names) -> None:
     with contextlib.suppress(Unresolved):
         shape = Shape(cls, here)
         if shape.is_final:
-            cls.__shape__ = shape  # type: ignore[attr-defined]
+            cls.__shape__ = shape
             return
     cls.__here__ = here  # type: ignore[attr-defined]
 
 
 def shape_of(cls: type[Projection]) -> Shape:
     """What a projection class declares."""
-    known: Shape | None = cls.__dict__.get("__shape__")
-    if known is None:
+    known = cls.__shape__
+    if known is None or known.projection is not cls:  # not known, or that of a base class
         known = Shape(cls, cls.__dict__.get("__here__"))
-        cls.__shape__ = known  # type: ignore[attr-defined]
+        cls.__shape__ = known
         cls.__here__ = None  # type: ignore[attr-defined]
     return known
 

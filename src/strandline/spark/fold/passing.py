@@ -59,9 +59,12 @@ class Pass:
             if event_shape(cls).is_fixed
         }
         self._handlers = [fold.handlers(classes) for fold in folds]
-        self._readers = {name: reader(cls) for name, cls in classes.items()}
+        looked_at = {name for fold in folds for name in fold.looks_at}
+        self._readers = {name: reader(cls, looks=name in looked_at) for name, cls in classes.items()}
         unread = dict.fromkeys((name for fold in folds for name in fold.types), _unread)
-        self._decoders: dict[str, Any] = unread | {name: quick_decoder(cls) for name, cls in classes.items()}
+        self._decoders: dict[str, Any] = unread | {
+            name: quick_decoder(cls, looks=name in looked_at) for name, cls in classes.items()
+        }
 
     def feed(self, events: Events, keyed: Sequence[Keyed]) -> None:
         """Take the next events, and for each projection the keys that they belong to."""

@@ -1,0 +1,144 @@
+"""Events that a handler does not look at are not read for it; whatever could look at them, gets them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import strandline
+from places import Place
+from strandline import DomainEvent, Event, InvalidEvent, Projection, SequencedEvent, TagId, on
+from strandline.domain.folding import Fold
+from strandline.domain.shape import shape_of
+
+
+class SeatId(TagId): ...
+
+
+class Taken(DomainEvent):
+    seat: SeatId
+    row: int
+
+
+class Counted(Projection):
+    id: SeatId
+    times: int = 0
+
+    @on
+    def taken(self, event: Taken) -> None:
+        self.times += 1
+
+
+class Summed(Projection):
+    id: SeatId
+    rows: int = 0
+
+    @on
+    def taken(self, event: Taken) -> None:
+        self.rows += event.row
+
+
+FITS = Taken(seat=SeatId("1"), row=7)
+DOES_NOT_FIT = Event("Taken", {"seat": "1", "row": "seven"}, tags=["seat:1"])
+
+
+def test_who_only_counts_events_does_not_depend_on_their_data(place: Place) -> None:
+    with place.connect() as store:
+        store.append([FITS, DOES_NOT_FIT])
+        assert store.project(Counted("1")).times == 2
+        with pytest.raises(InvalidEvent, match="does not fit Taken"):
+            store.project(Summed("1"))
+
+
+def test_in_one_boundary_who_looks_has_the_event_and_who_does_not_counts_it() -> None:
+    with strandline.connect("memory:") as store:
+        store.append([FITS, FITS])
+        for both in ((Counted("1"), Summed("1")), (Summed("1"), Counted("1"))):
+            with store.boundary(*both) as boundary:
+                assert {type(state): list(vars(state).values())[1] for state in boundary.states} == {
+                    Counted: 2,
+                    Summed: 14,
+                }
+
+
+def test_folds_of_many_keys_do_not_read_them_either() -> None:
+    fold = Fold(Counted)
+    state = fold.state(("1",))
+    fold.apply(state, SequencedEvent.of(DOES_NOT_FIT, 1, 0))
+    assert vars(state) == {"id": "1", "times": 1}
+    assert fold.looks_at == set()
+    assert Fold(Summed).looks_at == {"Taken"}
+
+
+def test_a_version_of_a_newer_program_is_refused_whoever_looks() -> None:
+    with strandline.connect("memory:") as store:
+        store.append(FITS.to_event(metadata={"version": "2"}))
+        with pytest.raises(InvalidEvent, match="written by a newer program"):
+            store.project(Counted("1"))
+
+
+def seen_by_attribute(self: Any, event: Taken) -> None:
+    self.seen = event.row
+
+
+def seen_whole(self: Any, event: Taken) -> None:
+    self.seen = event
+
+
+def seen_inside(self: Any, event: Taken) -> None:
+    self.seen = [event.row for _ in range(1)]
+
+
+def seen_later(self: Any, event: Taken) -> None:
+    self.seen = lambda: event
+
+
+def seen_by_locals(self: Any, event: Taken) -> None:
+    self.seen = locals()
+
+
+def seen_by_text(self: Any, event: Taken) -> None:
+    self.seen = eval("event")
+
+
+def taken_away(self: Any, event: Taken) -> None:
+    del event
+
+
+def passed_on(self: Any, event: Taken) -> None:
+    seen_whole(self, event)
+
+
+@functools.wraps(seen_whole)
+def wrapped(*arguments: Any) -> None:
+    seen_whole(*arguments)
+
+
+def not_seen(self: Any, event: Taken) -> None:
+    self.seen = "nothing"
+
+
+def not_seen_but_as_recorded(self: Any, event: Taken, recorded: SequencedEvent) -> None:
+    self.seen = recorded.position
+
+
+def named_in_a_text(self: Any, event: Taken) -> None:
+    """The event is not looked at."""
+    self.seen = "an event"
+
+
+LOOK: list[Callable[..., None]] = [
+    *(seen_by_attribute, seen_whole, seen_inside, seen_later),
+    *(seen_by_locals, seen_by_text, taken_away, passed_on, wrapped),
+]
+DO_NOT: list[Callable[..., None]] = [not_seen, not_seen_but_as_recorded, named_in_a_text]
+
+
+@pytest.mark.parametrize("method", LOOK + DO_NOT, ids=lambda method: method.__name__)
+def test_what_may_look_is_known_by_its_code(method: Callable[..., None]) -> None:
+    namespace = {"__annotations__": {"id": SeatId}, "taken": on(Taken)(method)}
+    (handler, _) = shape_of(type("Seat", (Projection,), namespace)).handlers["Taken"]
+    assert handler.looks == (method in LOOK)
