@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from ..errors import InvalidInput
 from ..event import SequencedEvent
-from ..query import Query
 from . import snapshot
 from .boundary import Written, advanced, fold, near, query_of
 from .member import Member, Name, Uncopyable, name_of
@@ -37,6 +36,8 @@ class DecisionCache:
 
     def member(self, projection: Projection) -> Member:
         """Where to start from: a state that is kept, or nothing folded yet."""
+        if not self._kept:
+            return Member(projection._fresh())
         name = name_of(projection)
         with self._lock:
             kept = self._kept.get(name)
@@ -116,7 +117,9 @@ def catch_up(
             yield from snapshot.begin(member)
     while waiting:
         lowest, group, waiting = near(waiting)
-        found = yield from _read(ReadEvents(query_of(group), lowest, head), seen)
+        found: Events = yield ReadEvents(query_of(group), lowest, head)
+        if seen is not None:
+            seen += found.events
         head = found.head if head is None else head
         misled = [member for member in group if member.head and member.is_misled_by(found.events, head)]
         fold(group, found.events)
@@ -128,17 +131,17 @@ def catch_up(
         waiting += misled
     for member in members:
         if member.state._last_only:
-            newest = ReadEvents(Query.of(member.item), until=head, newest_only=True)
-            found = yield from _read(newest, seen)
-            member.start_again()
-            fold([member], found.events)
-            head = member.head = found.head if head is None else head
-        if snapshot.is_due(member):
+            head = yield from _look_at_newest(member, head, seen)
+        elif snapshot.is_due(member):
             yield from snapshot.save(member)
 
 
-def _read(step: ReadEvents, seen: list[SequencedEvent] | None) -> Steps[Events]:
-    found: Events = yield step
+def _look_at_newest(member: Member, head: int | None, seen: list[SequencedEvent] | None) -> Steps[int]:
+    """Fold a state from its newest event up to a head, or the present, which is returned."""
+    found: Events = yield ReadEvents(member.query, until=head, newest_only=True)
     if seen is not None:
         seen += found.events
-    return found
+    member.start_again()
+    fold([member], found.events)
+    member.head = found.head if head is None else head
+    return member.head

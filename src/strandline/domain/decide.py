@@ -82,9 +82,11 @@ class _Execution:
         If they are out of date, the condition of the append says so, as it would after a read. Only what is
         accepted counts: None if a rule refuses, if nothing is to be done, or if the guess was wrong.
         """
+        if self._command.commutative or not self._cache:
+            return None
         boundary = self._next = self._boundary()
         unread = [member for member in boundary.members if not member.is_own]
-        if self._command.commutative or len(unread) == len(boundary.members):
+        if len(unread) == len(boundary.members):
             return None
         self._next = None
         yield from catch_up(unread, self._cache)
