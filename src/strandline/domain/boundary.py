@@ -67,8 +67,10 @@ class BoundaryOf:
     @property
     def condition(self) -> AppendCondition | None:
         """Nothing that matters is newer than the reads."""
-        unique = {(member.name, member.head): member for member in self.members}.values()
-        return nothing_newer([(member.guard, member.head) for member in unique])
+        members = self.members
+        if len(members) > 1:
+            members = list({(member.name, member.head): member for member in members}.values())
+        return nothing_newer([(member.guard, member.head) for member in members])
 
 
 def nothing_newer(guarded: Iterable[tuple[Query | None, int]]) -> AppendCondition | None:

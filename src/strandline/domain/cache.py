@@ -31,6 +31,7 @@ class DecisionCache:
                 hint="write 0 to keep none",
             )
         self._size = size
+        self.keeps_states = size > 0
         self._kept: OrderedDict[Name, Member] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -47,7 +48,7 @@ class DecisionCache:
 
     def advance(self, members: Sequence[Member], events: Sequence[Written], head: int) -> Steps[None]:
         """Keep the states as they are after our own append: its condition proves that nothing else changed them."""
-        for member in members if self._size else ():
+        for member in members:
             if not (member.is_kept and member.is_proven_by_appends):
                 continue
             try:
@@ -60,7 +61,7 @@ class DecisionCache:
 
     def handed_out(self, members: Sequence[Member]) -> list[Projection]:
         """The states for somebody who may change them: copies of those that are kept from now on."""
-        return [self._handed_out(member) if self._size else member.state for member in members]
+        return [self._handed_out(member) if self.keeps_states else member.state for member in members]
 
     def forget(self, member: Member) -> None:
         """Begin with the first event the next time."""

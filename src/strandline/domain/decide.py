@@ -21,6 +21,8 @@ from .steps import AskTime, Events, ReadEvents, Steps
 
 Projected = TypeVar("Projected", bound=Projection)
 
+_NOT_YET = AppendResult(0, 0, 0)
+
 
 def execute(bound: Bound, cache: DecisionCache) -> Steps[Executed[Any]]:
     """Execute a command."""
@@ -127,12 +129,13 @@ class _Execution:
         condition = condition_of(self._command, boundary)
         request = AppendRequest(events, condition, unless_exists=self._once)
         yield from check_tags([member.item for member in boundary.members], events)
+        if self._command.commutative or not self._cache.keeps_states:
+            return Decided(request, value, _NOT_YET)
 
         def advance(result: AppendResult) -> Steps[None]:
-            if not self._command.commutative:
-                yield from self._cache.advance(boundary.members, written, result.last)
+            yield from self._cache.advance(boundary.members, written, result.last)
 
-        return Decided(request, value, AppendResult(0, 0, 0), advance)
+        return Decided(request, value, _NOT_YET, advance)
 
 
 def condition_of(command: Command[Any, Any], boundary: BoundaryOf) -> AppendCondition | None:

@@ -87,8 +87,8 @@ class Projection:
                 f"{type(self).__name__} is built from ({expected}), not from {len(key)} values",
                 hint=f"write {type(self).__name__}({', '.join(repr(name) for name, _ in shape.key)})",
             )
-        for (name, kind), value in zip(shape.key, key, strict=True):
-            setattr(self, name, kind(value))
+        for (name, kind), value in zip(shape.key, key):  # noqa: B905  (they are as many, and to say so takes time)
+            put(self, name, kind(value))
         self._begin(shape)
 
     def _key(self) -> tuple[TagId, ...]:
