@@ -1,15 +1,17 @@
-"""The raw limits of the machine: what one flush costs, and what one SQLite commit costs."""
+"""The raw limits of the machine: what one flush costs, what one SQLite commit costs, and to wait for one together."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
 
-from .clients import Step
+from .clients import AsyncStep, Step
 
 BLOCK = 4096
 
@@ -50,3 +52,61 @@ def commits(directory: Path) -> Iterator[Step]:
         yield step
     finally:
         connection.close()
+
+
+@contextmanager
+def shared_flushes(directory: Path) -> Iterator[Step]:
+    """Threads that wait for a flush which all share who wait, and do nothing else: who comes first flushes for all."""
+    mutex, waiting, is_led = threading.Lock(), list[threading.Lock](), False
+
+    def step() -> int:
+        nonlocal is_led
+        told = threading.Lock()
+        told.acquire()
+        with mutex:
+            waiting.append(told)
+            leads, is_led = not is_led, True
+        while leads:
+            with mutex:
+                batch = waiting.copy()
+                waiting.clear()
+                leads = is_led = bool(batch)
+            if batch:
+                flush()
+            for one in batch:
+                one.release()
+        told.acquire()
+        return 1
+
+    with flushes(directory) as flush:
+        yield step
+
+
+@contextmanager
+def awaited_flushes(directory: Path) -> Iterator[AsyncStep]:
+    """The same for tasks, with a thread that flushes."""
+    waiting, is_led = list[asyncio.Future[None]](), False
+
+    async def lead() -> None:
+        nonlocal is_led
+        while waiting:
+            batch = waiting.copy()
+            waiting.clear()
+            await asyncio.to_thread(flush)
+            for one in batch:
+                one.set_result(None)
+        is_led = False
+
+    async def step() -> int:
+        nonlocal is_led
+        told = asyncio.get_running_loop().create_future()
+        waiting.append(told)
+        if not is_led:
+            is_led = True
+            leading.append(asyncio.create_task(lead()))
+        await told
+        return 1
+
+    leading: list[asyncio.Task[None]] = []
+    with flushes(directory) as flush:
+        yield step

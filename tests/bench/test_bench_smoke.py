@@ -52,7 +52,10 @@ EXPECTED = {
     "eventsourcing-pg-fast": PEERS_FAST,
     "event-storage": NODE,
     "event-storage-fsync": NODE,
-    "raw": {"raw:fdatasync", "raw:sqlite", "raw:pgbench@1", "raw:pgbench@2"},
+    "raw": {
+        *("raw:fdatasync", "raw:sqlite", "raw:shared-threads@2", "raw:shared-tasks@2"),
+        *("raw:pgbench@1", "raw:pgbench@2"),
+    },
 }
 
 pytestmark = pytest.mark.long
