@@ -16,7 +16,7 @@ help: ## this list
 setup: $(VENV)/.complete ## .venv with every extra and development dependency (quick when nothing changed)
 
 demo: $(VENV)/.core ## many clients, the last seats, no seat sold twice; then the same log on Spark
-	@$(BIN)/strandline demo
+	@$(BIN)/strandline demo --spark --install-spark '$(MAKE) --no-print-directory $(VENV)/.spark'
 
 test: setup ## the tests, on every core
 	$(BIN)/python -m pytest -n auto
@@ -43,7 +43,13 @@ clean: ## remove what make and the tests made
 $(VENV)/.core: pyproject.toml setup.py $(NATIVE) $(SHARED) $(PINS)
 	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12 …")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --constraint $(PINS) --editable '.[cli,spark,jre]'
+	@$(PIP) install --constraint $(PINS) --editable '.[cli]'
+	@touch $@
+
+# Without the project itself, which is running when the demo comes to this.
+$(VENV)/.spark: $(VENV)/.core
+	@$(BIN)/python -c 'import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(*extras["spark"], *extras["jre"], sep="\n")' > $(VENV)/spark.txt
+	@$(PIP) install --constraint $(PINS) --requirement $(VENV)/spark.txt
 	@touch $@
 
 $(VENV)/.complete: $(VENV)/.core constraints/development.txt

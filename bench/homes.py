@@ -19,7 +19,7 @@ from .machine import disk_bytes
 HomeName = Literal["embedded", "postgres"]
 
 POSTGRES_VERSION = 18
-# PostgreSQL's own defaults, which the server for tests has less of; all else is as it comes.
+# PostgreSQL's own defaults, which the server for tests has less of, but for min_wal_size (see below); all else is as it comes.
 POSTGRES_SETTINGS = {"shared_buffers": "128MB", "synchronous_commit": "on", "min_wal_size": "1GB"}
 # A new server makes the files of its write-ahead log as it needs them, each of 16 MiB of zeros, and whoever writes just then waits
 # 40 ms for it. One that has been in use for a while uses those again that it has.

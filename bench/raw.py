@@ -84,7 +84,7 @@ def shared_flushes(directory: Path) -> Iterator[Step]:
 
 @contextmanager
 def awaited_flushes(directory: Path) -> Iterator[AsyncStep]:
-    """The same for tasks, with a thread that flushes."""
+    """Tasks that do the same, with a thread that flushes."""
     waiting, is_led = list[asyncio.Future[None]](), False
 
     async def lead() -> None:
@@ -103,7 +103,7 @@ def awaited_flushes(directory: Path) -> Iterator[AsyncStep]:
         waiting.append(told)
         if not is_led:
             is_led = True
-            leading.append(asyncio.create_task(lead()))
+            leading[:] = [asyncio.create_task(lead())]  # or it might be collected
         await told
         return 1
 

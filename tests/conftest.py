@@ -54,12 +54,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 OLDER_POSTGRES = "postgres16"
-ON_EVERY_POSTGRES = ("tests/test_conformance.py", "tests/test_postgres_plans.py")
+ON_EVERY_POSTGRES = (
+    *("tests/test_conformance.py", "tests/test_stateful.py", "tests/test_races.py"),
+    *("tests/test_hazards", "tests/test_postgres_plans.py", "tests/test_postgres_function.py"),
+)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`make test` has the conformance suite on every PostgreSQL, and all else on the newest; `make test-all` has all."""
+    """`make test` has conformance, random operations, races and hazards on every PostgreSQL, and all else on the newest."""
     for item in items:
         if OLDER_POSTGRES in item.name and not item.nodeid.startswith(ON_EVERY_POSTGRES):
             item.add_marker("long")

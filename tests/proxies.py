@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
+import pytest
 
 from strandline.testing.postgres import HOST, UNPRIVILEGED, free_port
 
@@ -560,6 +561,13 @@ server_round_robin = 1
         shutil.rmtree(self.folder)
 
 
-POOLERS: dict[str, type[PoolingProxy | PgBouncer]] = {"proxy": PoolingProxy}
-if PgBouncer.program:
-    POOLERS["pgbouncer"] = PgBouncer
+POOLERS: dict[str, type[PoolingProxy | PgBouncer]] = {"proxy": PoolingProxy, "pgbouncer": PgBouncer}
+
+
+def pooler_of(name: str) -> type[PoolingProxy | PgBouncer]:
+    """One of the poolers; a test that wants pgbouncer says so where that is not installed."""
+    if name == "pgbouncer" and PgBouncer.program is None:
+        pytest.skip(
+            "pgbouncer is not installed (apt-get install pgbouncer): the pooler of the tests stood in for it"
+        )
+    return POOLERS[name]

@@ -23,6 +23,7 @@ from strandline import (
     Query,
     QueryItem,
 )
+from strandline.engine.sqlite import SqliteEngine
 from strandline.testing import violations
 from test_hazards import at_once, event, is_refused
 
@@ -250,6 +251,13 @@ os.kill(os.getpid(), 9)
         assert int(done.stdout) == expected
         with kept.connect() as store:
             assert store.head() == expected
+            # A process that dies leaves what it wrote to the system; a machine that does, only what was flushed.
+            if isinstance(store.engine, SqliteEngine):
+                writing = (store.engine._connection, store.engine._pens.take().connection)
+                assert [
+                    (each.execute("pragma synchronous"), each.execute("pragma journal_mode"))
+                    for each in writing
+                ] == [([(2,)], [("wal",)])] * 2
 
 
 def test_n9_several_keys_joined_by_or_are_safe_with_one_counter(store: EventStore) -> None:

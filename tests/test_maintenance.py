@@ -60,6 +60,7 @@ def test_a_sound_log_has_no_problems(path: Path) -> None:
         ("append", "update event set append = null where position = 24"),
         ("append", "update event set span = null where position = 23"),
         ("append", "update event set span = 4 where position = 24"),
+        ("schema", "drop index event_by_id"),
         (
             "condition",  # the condition of the append at 2, as if it had been accepted at 8 with after = 0
             """update event set arguments = '7' || (select substr(arguments, 2) from event where position = 2)
@@ -75,6 +76,17 @@ def test_a_sound_log_has_no_problems(path: Path) -> None:
 def test_a_planted_fault_is_found(path: Path, kind: str, statement: str) -> None:
     tamper(path, statement)
     assert kind in kinds(path)
+
+
+def test_an_id_that_two_events_have_is_found(path: Path) -> None:
+    tamper(
+        path,
+        "drop index event_by_id",
+        "update event set id = (select id from event where position = 3) where position = 9",
+    )
+    (twin,) = [problem for problem in check_log(path).problems if problem.kind == "id"]
+    assert twin.position == 9
+    assert "of an earlier event" in twin.message
 
 
 def test_conditions_are_judged_with_the_tags_as_of_then(path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from places import Place, new_log
-from proxies import POOLERS, PgBouncer, PoolingProxy
+from proxies import POOLERS, PgBouncer, PoolingProxy, pooler_of
 from racing import judge_race, race
 from strandline import Event, Query
 from strandline.testing import violations
@@ -30,7 +30,7 @@ def server(postgres_server: Callable[[str], PostgresServer]) -> PostgresServer:
 
 @pytest.fixture(params=POOLERS, scope="module")
 def pooler(request: pytest.FixtureRequest, server: PostgresServer) -> Iterator[PoolingProxy | PgBouncer]:
-    with POOLERS[request.param](server.url()) as pooler:
+    with pooler_of(request.param)(server.url()) as pooler:
         yield pooler
 
 

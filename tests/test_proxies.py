@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
 
-from proxies import POOLERS, FaultyProxy, PgBouncer, PoolingProxy
+from proxies import POOLERS, FaultyProxy, PgBouncer, PoolingProxy, pooler_of
 from strandline.testing.postgres import PostgresServer
 
 
@@ -21,7 +21,7 @@ def server(postgres_server: Callable[[str], PostgresServer]) -> PostgresServer:
 
 @pytest.fixture(params=POOLERS)
 def pooler(request: pytest.FixtureRequest, server: PostgresServer) -> Iterator[PoolingProxy | PgBouncer]:
-    with POOLERS[request.param](server.url(), size=3) as pooler:
+    with pooler_of(request.param)(server.url(), size=3) as pooler:
         yield pooler
 
 

@@ -151,7 +151,7 @@ class Unauthorized(StrandlineError):
 
     code = "unauthorized"
     status = 401
-    hint = "pass a valid token: strandline.connect(url, token=…)"
+    hint = "check the name and the password, or the token, that you connect with"
 
 
 class Forbidden(StrandlineError):

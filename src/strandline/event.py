@@ -49,7 +49,9 @@ new_id: Callable[[], bytes] = uuid7 if native is None else native.new_id
 
 _register: Callable[..., None] | None = getattr(os, "register_at_fork", None)
 if _register is not None:  # or both processes would use the same ones
-    _register(after_in_child=_randoms.clear if native is None else native.forget_randoms)
+    _register(after_in_child=_randoms.clear)
+    if native is not None:
+        _register(after_in_child=native.forget_randoms)
 
 
 def to_microseconds(when: datetime) -> int:

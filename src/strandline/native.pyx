@@ -126,7 +126,7 @@ def new_id():
         randoms_left = RANDOMS
     timespec_get(&now, TIME_UTC)
     randoms_left -= 1
-    high = <unsigned long long>(now.tv_sec * 1000 + now.tv_nsec // 1_000_000) << 16
+    high = (<unsigned long long>now.tv_sec * 1000 + now.tv_nsec // 1_000_000) << 16
     high |= 0x7000 | <unsigned long long>(now.tv_nsec % 1_000_000) * 4096 // 1_000_000
     low = 0b10ULL << 62 | randoms[randoms_left] >> 2
     for index in range(8):
@@ -283,16 +283,23 @@ def fill_request(request, events, condition, kind_of_event, kind_of_condition):
     return True
 
 
-def is_small(tuple events, Py_ssize_t most_bytes, Py_ssize_t most_bytes_of_all):
+def is_small(events, most_bytes, Py_ssize_t most_bytes_of_all):
     """Whether the data of events without metadata is within both limits for certain."""
     cdef Py_ssize_t size, total = 0
-    for event in events:
+    cdef long long most
+    cdef int does_overflow = 0
+    if not PyTuple_CheckExact(events) or not PyLong_CheckExact(most_bytes):
+        return False
+    most = PyLong_AsLongLongAndOverflow(most_bytes, &does_overflow)
+    if does_overflow:
+        return False
+    for event in <tuple>events:
         data = get_slot(event, &EVENT_DATA)
         if not PyBytes_CheckExact(data) or get_slot(event, &EVENT_METADATA):
             return False
         size = PyBytes_GET_SIZE(data)
         total += size
-        if size > most_bytes:
+        if size > most:
             return False
     return total <= most_bytes_of_all
 
@@ -333,7 +340,7 @@ cdef bint has_line(str lines, str line):
 
 
 cdef bint has_tags(event, tuple tags):
-    lines = <str>get_slot(event, &RECORDED_TAGS)
+    lines = <str?>get_slot(event, &RECORDED_TAGS)
     for tag in tags:
         if not has_line(lines, <str>tag):
             return False

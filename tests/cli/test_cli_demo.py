@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import strandline
-from strandline.cli.demo import race
+from strandline import MissingDependency
+from strandline.cli.demo import command, race
 from strandline.cli.demo.courses import Course, Refused, Sales, Student, define, subscribe
 from strandline.cli.demo.race import open_term, sales_of
 
@@ -135,3 +136,54 @@ def test_the_next_commands_name_the_program_as_this_shell_finds_it(
     monkeypatch.setattr(sys, "argv", ["venv/bin/strandline", "demo"])
     commands = cli("demo", "--path", str(tmp_path / "demo.db"), *SMALL).out.partition("What to try next\n")[2]
     assert {shlex.split(line)[0] for line in commands.strip().splitlines()} == {expected}
+
+
+def test_the_demo_runs_on_a_database(cli, database):
+    log = f"{database.log}-demo"
+    done = cli("demo", "--path", database.url, "--log", log, *SMALL)
+    assert (done.code, done.err) == (0, "")
+    assert "No seat was sold twice" in done.out
+    assert f"stats {database.url} --log {log}" in done.out
+    assert cli("head", database.url, "--log", log).rows[0]["head"] > 6
+
+
+def test_what_is_made_of_a_log_is_beside_its_file_or_in_a_new_folder():
+    assert command.Target("terms/demo.db", "default").beside == Path("terms/demo").absolute()
+    assert command.Target("sqlite:///demo.db", "default").beside == Path("demo").absolute()
+    beside = command.Target("postgresql://app:secret@127.0.0.1/school", "courses").beside
+    assert beside.name == "courses"
+    assert "secret" not in str(beside)
+    assert "postgresql" not in str(beside)
+
+
+@pytest.fixture
+def without_spark(monkeypatch):
+    here = {"pyspark": None}
+    monkeypatch.setattr(command, "find_spec", here.get)
+    return here
+
+
+def test_spark_is_installed_when_the_race_is_over(cli, without_spark, monkeypatch):
+    def install(words, **_):
+        assert words == ["make", "a spark"]
+        without_spark["pyspark"] = "here"
+        return command.subprocess.CompletedProcess(words, 0)
+
+    monkeypatch.setattr(command.subprocess, "run", install)
+    monkeypatch.setattr("strandline.cli.demo.pipeline.run_pipeline", lambda *_, **__: None)
+    done = cli("demo", *SMALL[:-1], "--install-spark", "make 'a spark'")
+    assert done.code == 0
+    assert "No seat was sold twice" in done.out
+    assert "now Spark" in done.err
+
+
+def test_spark_that_cannot_be_installed_is_told(without_spark):
+    with pytest.raises(MissingDependency, match="Spark is not there after: false"):
+        command._install("false")
+    with pytest.raises(MissingDependency, match="Spark is not there after: true"):
+        command._install("true")
+
+
+def test_without_spark_and_a_way_to_get_it_the_demo_ends_with_the_check(cli, without_spark):
+    done = cli("demo", *SMALL[:-1], "--json")
+    assert (done.code, done.rows[0]["spark"]) == (0, None)

@@ -51,7 +51,6 @@ ON_SPARK = {  # their examples run in tests/spark, which has a session
     "spark report",
     "spark retag",
 }
-WITHOUT_LOG = {"demo"}
 
 
 def shell(script, **environment):
@@ -118,9 +117,8 @@ def test_every_command_has_json(cli):
 
 def test_every_command_that_takes_a_store_names_its_log_alike():
     for name, command in COMMANDS.items():
-        (option,) = [parameter for parameter in command.params if "--log" in parameter.opts] or [None]
-        assert (option is None) == (name in WITHOUT_LOG), name
-        assert option is None or (option.envvar, option.default) == ("STRANDLINE_LOG", "default")
+        (option,) = [parameter for parameter in command.params if "--log" in parameter.opts]
+        assert (option.envvar, option.default) == ("STRANDLINE_LOG", "default"), name
 
 
 @pytest.mark.parametrize("group", [[], *([name] for name in GROUPS)])

@@ -181,12 +181,16 @@ def test_a_request_has_no_more_events_than_an_append_may_have() -> None:
     st.lists(st.sampled_from([b"", b"12", b"123", b"1234"]), min_size=1, max_size=4),
     st.sampled_from([None, {"user": "ada"}]),
     st.integers(0, 8),
+    st.sampled_from([3, 2**64, float("inf")]),
+    st.sampled_from([tuple, list]),
 )
-def test_sizes_are_checked_alike(data: list[bytes], metadata: Any, limit_of_all: int) -> None:
-    events = tuple(Event("A", each, metadata=metadata) for each in data)
+def test_sizes_are_checked_alike(
+    data: list[bytes], metadata: Any, limit_of_all: int, limit: Any, kind: Callable[..., Any]
+) -> None:
+    events = kind(Event("A", each, metadata=metadata) for each in data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(append, "MAX_APPEND_BYTES", limit_of_all)
-        native, python = both(lambda: append.check_size(events, 3))
+        native, python = both(lambda: append.check_size(events, limit))
     assert native == python
 
 

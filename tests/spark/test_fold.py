@@ -31,7 +31,17 @@ from without_spark import passed, shuffled
 import strandline
 import strandline.spark as sls
 from places import Place
-from strandline import AppendRequest, DomainEvent, InvalidInput, NotFound, Projection, TagId, on
+from strandline import (
+    AppendRequest,
+    DomainEvent,
+    Event,
+    InvalidEvent,
+    InvalidInput,
+    NotFound,
+    Projection,
+    TagId,
+    on,
+)
 from strandline.domain.folding import Fold
 from strandline.domain.shape import shape_of
 from strandline.errors import FollowerFailed
@@ -185,6 +195,42 @@ def test_events_out_of_order_are_noticed(positions: list[int]) -> None:
     keyed = [(range(len(positions)), ["a"] * len(positions))]
     with pytest.raises(InvalidInput, match="order of positions"):
         one.feed(in_columns([events[position] for position in positions]), keyed)
+
+
+class Left(DomainEvent):
+    course: lectures.CourseId
+    row: int
+
+
+class Counted(Projection):
+    id: lectures.CourseId
+    times: int = 0
+
+    @on
+    def left(self, event: Left) -> None:
+        self.times += 1
+
+
+class Summed(Projection):
+    id: lectures.CourseId
+    rows: int = 0
+
+    @on
+    def left(self, event: Left) -> None:
+        self.rows += event.row
+
+
+@pytest.mark.parametrize("metadata", [None, {"user": "ada"}])
+def test_events_that_no_projection_of_a_pass_looks_at_are_not_read(metadata: dict[str, str] | None) -> None:
+    with strandline.connect("memory:") as store:
+        store.append(Event("Left", b"no JSON", tags=["course:a"], metadata=metadata))
+        (event,) = store.read()
+    counting = Pass([Fold(Counted)])
+    counting.feed(in_columns([event]), [([0], ["a"])])
+    assert [(vars(one.state), one.position) for one in counting.end()] == [({"id": "a", "times": 1}, 1)]
+    both = Pass([Fold(Counted), Fold(Summed)])
+    with pytest.raises(InvalidEvent, match="does not fit Left"):
+        both.feed(in_columns([event]), [([0], ["a"]), ([0], ["a"])])
 
 
 def test_pieces_out_of_order_are_noticed() -> None:

@@ -20,7 +20,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be 
 def run(url: Url = None, *, log: Log = DEFAULT_LOG, dry_run: DryRun = False, as_json: Json = False) -> None:
     """Bring the schema of a store up to date.
 
-    Nothing is ever dropped; make a backup first all the same.
+    No event is ever changed or dropped; make a backup first all the same.
     """
     report = migrate_log(store_url(url), dry_run=dry_run, log=log)
     if not for_people(as_json=as_json):

@@ -26,7 +26,7 @@ def run(*, log: Log = DEFAULT_LOG, grant: Grant = None, as_json: Json = False) -
     """Print the SQL that makes a log in PostgreSQL.
 
     For an owner to run (psql --file), where applications may not make schemas; with --grant, the SQL
-    that lets a role read and append, and nothing else.
+    that lets a role read, append and keep followers, and nothing else.
     """
     script = schema_script(log=log, grant=grant or ())
     if as_json:

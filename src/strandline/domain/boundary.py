@@ -164,8 +164,10 @@ def _routes(members: Sequence[Member]) -> dict[str, list[Route]]:
         member.is_own = False  # what comes now is not what our own append brought
         tags, head = member.item.tags, member.head
         counts = state._snapshot_every is not None
-        for name, method, takes_recorded, cls, read, decode in member.shape.ways:
-            route = (member, getattr(state, method), takes_recorded, cls, read, decode, tags, head, counts)
+        for name, handler, seen, not_seen in member.shape.ways:
+            handle = getattr(state, handler.name)
+            reading = not_seen if handler.is_blind(handle) else seen
+            route = (member, handle, handler.takes_recorded, *reading, tags, head, counts)
             if name in routes:
                 routes[name].append(route)
             else:

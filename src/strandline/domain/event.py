@@ -255,11 +255,11 @@ def quick_decoder(cls: type[DomainEvent], *, looks: bool = True) -> Callable[[by
 
 
 def reader(cls: type[DomainEvent], *, looks: bool = True) -> Callable[[SequencedEvent], DomainEvent]:
-    """`cls.from_event` for many events whose type is known to be the class's."""
+    """`cls.from_event` for many events whose type is known to be the class's; for who never `looks`, `unseen`."""
     decode = quick_decoder(cls, looks=looks)
 
     def read(event: SequencedEvent) -> DomainEvent:
-        if decode is not None and event.raw_metadata is None:
+        if decode is not None and (event.raw_metadata is None or _MARK not in event.raw_metadata):
             try:
                 return decode(event.data)
             except Exception:  # noqa: BLE001, S110  (what is wrong is told by the careful way)

@@ -29,16 +29,15 @@ class Fold:
         self._key, self._defaults = shape.key, shape.state
         self.is_last_only = projection._last_only
         self.sees_recorded = shape.sees_recorded
-        self._routes: dict[str, tuple[Callable[..., None], bool, Reader]] = {
-            name: (
-                getattr(projection, handler.name),
-                handler.takes_recorded,
-                reader(cls, looks=handler.looks),
-            )
-            for name, (handler, cls) in shape.handlers.items()
-        }
+        self._routes: dict[str, tuple[Callable[..., None], bool, Reader]] = {}
+        self.looks_at = set[str]()
+        for name, (handler, cls) in shape.handlers.items():
+            handle = getattr(projection, handler.name)
+            looks = not handler.is_blind(handle)
+            self._routes[name] = (handle, handler.takes_recorded, reader(cls, looks=looks))
+            if looks:
+                self.looks_at.add(name)
         self.classes = {name: cls for name, (_, cls) in shape.handlers.items()}
-        self.looks_at = {name for name, (handler, _) in shape.handlers.items() if handler.looks}
 
     def handlers(self, classes: Mapping[str, type[DomainEvent]]) -> dict[str, Callable[..., None] | None]:
         """What takes a state and a typed event of such a class, by type; None where it takes `apply`."""

@@ -6,6 +6,7 @@ import dis
 import inspect
 import typing
 from collections.abc import Iterator, Sequence
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
@@ -28,14 +29,20 @@ class Handler:
         *,
         conflicts: bool,
         takes_recorded: bool,
-        looks: bool,
+        blind_code: CodeType | None,
     ) -> None:
         self.name = name
         self.classes = classes
         self.conflicts = conflicts
         self.takes_recorded = takes_recorded
-        self.looks = looks
-        """Whether it may look at the typed event; if not, that need not be made."""
+        self.blind_code = blind_code
+        """The code that never looks at the typed event, so that this need not be made; None if it may look."""
+
+    def is_blind(self, handle: Any) -> bool:
+        """Whether what is going to be called never looks at the event: it is the code that was seen, not put in its place since."""
+        if self.blind_code is None:
+            return False
+        return getattr(getattr(handle, "__func__", handle), "__code__", None) is self.blind_code
 
 
 def check_events(classes: Sequence[object], where: str, hint: str) -> tuple[type[DomainEvent], ...]:
@@ -75,7 +82,7 @@ def handlers_of(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
             named,
             conflicts=conflicts,
             takes_recorded=len(parameters) == 2,
-            looks=_may_look(function, parameters[0].name),
+            blind_code=None if _may_look(function, parameters[0].name) else function.__code__,
         )
 
 
@@ -118,9 +125,10 @@ def _is_event(function: Any, parameter: inspect.Parameter, here: Names | None) -
 
 def _may_look(function: Any, parameter: str) -> bool:
     """Whether a function may look at one of its parameters: its code names it, or it is not the code that we see."""
+    if type(function) is not FunctionType or hasattr(function, "__wrapped__"):
+        return True
     code = function.__code__
-    own = code.co_varnames[: code.co_argcount]
-    if hasattr(function, "__wrapped__") or parameter not in own or not _SEES_ALL.isdisjoint(code.co_names):
+    if parameter not in code.co_varnames[: code.co_argcount] or not _SEES_ALL.isdisjoint(code.co_names):
         return True
     named = (step.argval for step in dis.get_instructions(code))
     return any(parameter == name or (isinstance(name, tuple) and parameter in name) for name in named)

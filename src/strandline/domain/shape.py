@@ -44,17 +44,15 @@ ATOMS = (str, bytes, int, float, bool, type(None), datetime, UUID, Decimal, Enum
 _PLAIN = (str, int, bool, float, type(None))
 _MISSING = object()
 
-Way = tuple[
-    str,
-    str,
-    bool,
+Reading = tuple[
     type[DomainEvent] | None,
     Callable[[SequencedEvent], DomainEvent],
     Callable[[bytes], DomainEvent] | None,
 ]
-"""The type of an event, the name of the method that takes it, whether it takes the recorded event too, its class if others
-may be handed the same one, and its readers.
-"""
+"""The class of an event, if others may be handed the same one, and its readers."""
+
+Way = tuple[str, Handler, Reading, Reading]
+"""The type of an event, what takes it, and how it is read for who looks at it, and for who does not."""
 
 
 class Shape:
@@ -88,11 +86,9 @@ class Shape:
         return [
             (
                 name,
-                handler.name,
-                handler.takes_recorded,
-                cls if handler.looks and event_shape(cls).is_fixed else None,
-                reader(cls, looks=handler.looks),
-                quick_decoder(cls, looks=handler.looks),
+                handler,
+                (cls if event_shape(cls).is_fixed else None, reader(cls), quick_decoder(cls)),
+                (None, reader(cls, looks=False), quick_decoder(cls, looks=False)),
             )
             for name, (handler, cls) in self.handlers.items()
         ]
@@ -141,6 +137,8 @@ class Shape:
             raise InvalidInput(
                 f"{place(default)} has the name of a field", hint=f"give the method another name: on_{name}"
             )
+        if isinstance(default, property):
+            return  # it says itself what it is
         if default is not _MISSING:
             self.state.append((name, default, _is_immutable(default, f"{name_of(cls)}.{name}")))
         elif isinstance(kind, type) and issubclass(kind, TagId) and kind is not TagId:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 import typer
@@ -17,12 +19,12 @@ import typer
 import strandline
 from strandline import EventStore, MissingDependency
 from strandline.engine.maintenance import CheckReport, check_log
-from strandline.engine.open import without_password
+from strandline.engine.open import DEFAULT_LOG, place_of, without_password
 
 from ..check import show_check
 from ..event_table import print_events
 from ..failure import REFUSED
-from ..options import Json
+from ..options import Json, Log
 from ..progress import progress
 from ..screen import console, note, plain, table, write_json
 from ..spark.running import Verbose
@@ -36,10 +38,12 @@ NAME = "demo"
 EXAMPLE = "strandline demo --path demo.db --clients 16 --no-spark"
 SHOWN_EVENTS = 5
 
-Target = Annotated[
+Store = Annotated[
     str | None,
     typer.Option(
-        "--path", metavar="FILE", help="The store to use. Left out: a new one in a temporary folder."
+        "--path",
+        metavar="URL",
+        help="The store to use: a file, or postgresql://… Left out: a new one in a temporary folder.",
     ),
 ]
 Clients = Annotated[
@@ -58,16 +62,26 @@ Spark = Annotated[
         help="Whether to go on with the pipeline on Spark. Left out: if it is installed.",
     ),
 ]
+Installer = Annotated[
+    str | None,
+    typer.Option(
+        "--install-spark",
+        metavar="COMMAND",
+        help="What installs Spark, if it is missing when its turn comes.",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Another number gives other wishes.")]
 
 
 def run(
     *,
-    path: Target = None,
+    path: Store = None,
+    log: Log = DEFAULT_LOG,
     clients: Clients = 32,
     students: Students = 300,
     seed: Seed = 1,
     spark: Spark = None,
+    install_spark: Installer = None,
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
@@ -77,19 +91,19 @@ def run(
     to a lake, folds, audits and reports on it with Spark. Shows tables also when piped, unless --json is
     given. Exit code 1 if a seat was sold twice.
     """
-    target = path or str(Path(tempfile.mkdtemp(prefix="strandline-demo-")) / "courses.db")
-    with strandline.connect(target) as store:
+    target = Target(path, log) if path else Target(str(_new_folder() / "courses.db"), log)
+    with strandline.connect(target.url, log=log) as store:
         term = open_term(store)
         outcome = _race(store, term.wishes(students, seed), clients)
         sold = sales_of(store, term.courses())
         if not as_json:
             _show_race(store, outcome, sold, clients, students)
     with progress("checking") as step:
-        report = check_log(target, step)
+        report = check_log(target.url, step, log=log)
     if not as_json:
         _headline("strandline check")
         show_check(report)
-    pipeline = _pipeline(target, sold, wanted=spark, verbose=verbose)
+    pipeline = _pipeline(target, sold, wanted=spark, installer=install_spark, verbose=verbose)
     if as_json:
         write_json(_fields(target, outcome, sold, report, pipeline))
     else:
@@ -99,19 +113,60 @@ def run(
         raise typer.Exit(REFUSED)
 
 
-def _pipeline(target: str, sold: list[Sales], *, wanted: bool | None, verbose: bool) -> Pipeline | None:
-    """What Spark makes of the log; None if it was not asked for, or is not here and need not be."""
-    if wanted is False or (wanted is None and find_spec("pyspark") is None):
-        return None
-    from .pipeline import run_pipeline
+class Target(NamedTuple):
+    """A log, and where what is made of it goes."""
 
+    url: str
+    log: str
+
+    @property
+    def beside(self) -> Path:
+        """The path of a file beside the store, without an ending; for a database, in a new folder."""
+        place = place_of(self.url)
+        if place.engine == "sqlite":
+            return Path(place.address).absolute().with_suffix("")
+        return _new_folder() / self.log
+
+    @property
+    def words(self) -> str:
+        """How a command names it."""
+        option = f" --log {shlex.quote(self.log)}" if self.log != DEFAULT_LOG else ""
+        return f"{shlex.quote(without_password(self.url))}{option}"
+
+
+def _new_folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="strandline-demo-"))
+
+
+def _pipeline(
+    target: Target, sold: list[Sales], *, wanted: bool | None, installer: str | None, verbose: bool
+) -> Pipeline | None:
+    """What Spark makes of the log; None if it was not asked for, or is not here and need not be."""
+    is_missing = find_spec("pyspark") is None
+    if wanted is False or (wanted is None and is_missing and installer is None):
+        return None
     try:
-        return run_pipeline(target, sold, verbose=verbose)
+        if is_missing and installer is not None:
+            _install(installer)
+        from .pipeline import run_pipeline
+
+        return run_pipeline(target.url, target.log, target.beside, sold, verbose=verbose)
     except MissingDependency as error:
         if wanted:
             raise
         note(f"without Spark: {error}; {error.hint}")
         return None
+
+
+def _install(command: str) -> None:
+    """Get Spark, which is large, when all that needs none of it has been shown."""
+    note("now Spark, which is installed first: it is large, and takes a minute the first time")
+    done = subprocess.run(shlex.split(command), stdout=sys.stderr, check=False)
+    importlib.invalidate_caches()
+    if done.returncode or find_spec("pyspark") is None:
+        raise MissingDependency(
+            f"Spark is not there after: {command}", hint="pip install 'strandline[spark,jre]', or --no-spark"
+        )
 
 
 def _race(store: EventStore, wanted: list[tuple[str, str]], clients: int) -> Outcome:
@@ -144,12 +199,12 @@ def _course_row(course: Sales, outcome: Outcome) -> tuple[object, ...]:
     return course.id, course.seats, len(course.sold), full, refused - full, course.sold_twice
 
 
-def _show_rest(target: str, course: str, pipeline: Pipeline | None) -> None:
+def _show_rest(target: Target, course: str, pipeline: Pipeline | None) -> None:
     if pipeline is not None:
         _headline("The same log on Spark")
         _show_pipeline(pipeline)
     _headline("What to try next")
-    program, url = _program(), shlex.quote(without_password(target))
+    program, url = _program(), target.words
     for command in (
         f"{program} read {url} --tag course:{course}",
         f"{program} append {url} CourseDefined --fail-if-tag course:{course}",
@@ -179,10 +234,10 @@ def _program() -> str:
 
 
 def _fields(
-    target: str, outcome: Outcome, sold: list[Sales], report: CheckReport, pipeline: Pipeline | None
+    target: Target, outcome: Outcome, sold: list[Sales], report: CheckReport, pipeline: Pipeline | None
 ) -> dict[str, object]:
     return {
-        "path": without_password(target),
+        "path": without_password(target.url),
         "decisions": outcome.decided,
         "subscribed": outcome.subscribed,
         "conflicts": outcome.conflicts,

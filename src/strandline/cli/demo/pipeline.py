@@ -35,19 +35,18 @@ class Pipeline(msgspec.Struct, frozen=True):
         return self.equal == self.folded and not self.violations
 
 
-def run_pipeline(store: str, sold: list[Sales], *, verbose: bool) -> Pipeline:
-    """Export, fold, audit and report, beside the store's file."""
-    path = Path(store).absolute()
-    lake, page = path.with_name(f"{path.stem}-lake"), path.with_name(f"{path.stem}-report.html")
+def run_pipeline(url: str, log: str, beside: Path, sold: list[Sales], *, verbose: bool) -> Pipeline:
+    """Export, fold, audit and report, into files whose names begin alike."""
+    lake, page = Path(f"{beside}-lake"), Path(f"{beside}-report.html")
     started = time.perf_counter()
     with running("export the log", None, verbose=verbose) as (spark, told):
-        exported = sls.export(spark, store, str(lake), events=[Sales.__module__], projections=[SALES])
+        exported = sls.export(spark, url, str(lake), events=[Sales.__module__], projections=[SALES], log=log)
         told("fold", 0, 0)
-        rows = {row.id: row for row in sls.fold(spark, store, SALES).collect()}
+        rows = {row.id: row for row in sls.fold(spark, url, SALES, log=log).collect()}
         told("audit the log", 0, 0)
-        audit = sls.audit(spark, store)
+        audit = sls.audit(spark, url, log=log)
         told("write the report", 0, 0)
-        sls.report(spark, store, str(page))
+        sls.report(spark, url, str(page), log=log)
     folded = [rows.get(str(course.id)) for course in sold]
     same = [
         row is not None and (row.seats, row.sold) == (course.seats, course.sold)

@@ -101,7 +101,7 @@ def rights_finding(settings: Settings, rights: Rights | None, log: str) -> Findi
         fix = f"give applications a role of their own: {script} --grant ROLE | psql URL"
         return Finding("rights", "warning", f"{role} may even change events", fix)
     if rights.may_read and rights.may_append:
-        return Finding("rights", "ok", f"{role} may read and append, nothing else")
+        return Finding("rights", "ok", f"{role} may read, append and keep followers, nothing else")
     found = f"{role} may read, but not append" if rights.may_read else f"{role} may not use the log"
     state: State = "warning" if rights.may_read else "bad"
     return Finding("rights", state, found, f"let the owner of the log run: {grant}")

@@ -1,4 +1,4 @@
-"""The schema of a log: made on first use, brought up to date only when asked, never dropped."""
+"""The schema of a log: made on first use, brought up to date only when asked; no event is ever changed or dropped."""
 
 from __future__ import annotations
 

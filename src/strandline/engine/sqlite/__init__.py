@@ -49,7 +49,7 @@ from .writer import Writer
 T = TypeVar("T")
 SHORT_READ = 500
 IDLE_READERS = 4
-LOOK_EVERY_SECONDS = 0.01
+LOOK_EVERY_SECONDS = 0.02
 
 _LOG_ID = sql("log_id")
 _HEAD = sql("head")

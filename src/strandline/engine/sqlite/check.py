@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from uuid import UUID
 
 import apsw
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from ...append import RecordedAppend
 from ...event import SequencedEvent
 from ...names import index_tags
-from ..checking import AppendRow, Entry, LogCheck
+from ..checking import MAX_PROBLEMS, AppendRow, Entry, LogCheck
 from ..reports import CheckReport, Progress
 from ..rules import Time
 from . import SqliteEngine
@@ -24,6 +25,8 @@ from .statements import sql
 
 _ENTRIES_PRESENT = sql("postings_present")
 _APPEND_ROWS = sql("append_rows")
+_CHECK_IDS = sql("check_ids")
+_ID_INDEX = "select 1 from pragma_index_list('event') where name = 'event_by_id' and \"unique\""
 
 
 class SqliteCheck(LogCheck):
@@ -42,6 +45,10 @@ class SqliteCheck(LogCheck):
         for (message,) in self._execute("pragma integrity_check"):
             if message != "ok":
                 self.found("file", 0, message)
+        if not self._execute(_ID_INDEX):
+            self.found("schema", 0, "lacks the unique index event_by_id")
+        for position, id_ in self._execute(_CHECK_IDS, (MAX_PROBLEMS,)):
+            self.found("id", position, f"has the id {UUID(bytes=id_)} of an earlier event")
 
     def _check_log(self) -> None:
         self._search.look()
