@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 import strandline
 from strandline import errors
 from strandline.follow import AsyncFollower, Follower
+from strandline.store import ConnectOptions
 
 STORE = {
     "AppendCondition",
@@ -50,12 +52,16 @@ METHODS = {
     "appends",
     "close",
     "count",
+    "boundary",
     "decide",
+    "execute",
     "exists",
+    "explain",
     "follower",
     "followers",
     "head",
     "position_at",
+    "project",
     "read",
     "retag",
     "stats",
@@ -86,6 +92,12 @@ def test_the_public_names_are_sorted_and_complete() -> None:
 @pytest.mark.parametrize("store", [strandline.EventStore, strandline.AsyncEventStore])
 def test_both_stores_have_every_method(store: type) -> None:
     assert {name for name in METHODS if callable(getattr(store, name, None))} == METHODS
+
+
+def test_both_ways_to_connect_have_every_option() -> None:
+    named = inspect.signature(strandline.connect).parameters
+    options = {name for name, parameter in named.items() if parameter.kind is parameter.KEYWORD_ONLY}
+    assert options == set(ConnectOptions.__annotations__)
 
 
 def test_both_followers_have_every_method() -> None:

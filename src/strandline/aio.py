@@ -44,6 +44,7 @@ from .follow.worker import RunOptions
 from .query import Query
 from .reading import NEXT_PAGES, check_limit, check_query, check_span, first_size, next_page
 from .store import (
+    ConnectOptions,
     EventsToAppend,
     EventStore,
     P,
@@ -407,13 +408,14 @@ class AsyncSubscription(_Awaitable[SequencedEvent]):
 class connect_async:  # noqa: N801  (reads as a function: `await connect_async(url)`, `async with connect_async(url)`)
     """Like `connect`: awaitable, and an async context manager."""
 
-    def __init__(self, url: str | os.PathLike[str], **options: Any) -> None:
+    def __init__(self, url: str | os.PathLike[str], **options: Unpack[ConnectOptions]) -> None:
         self._url = url
         self._options = options
         self._store: AsyncEventStore | None = None
 
     async def _connect(self) -> AsyncEventStore:
-        return AsyncEventStore(await asyncio.to_thread(connect, self._url, **self._options))
+        opened = await asyncio.to_thread(lambda: connect(self._url, **self._options))
+        return AsyncEventStore(opened)
 
     def __await__(self) -> Generator[Any, None, AsyncEventStore]:
         return self._connect().__await__()

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, TypeVarTuple, Unpack, overload
+from typing import Any, ParamSpec, Self, TypedDict, TypeVar, TypeVarTuple, Unpack, overload
 
 from .append import (
     MAX_DATA_BYTES,
@@ -77,6 +77,18 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Projected = TypeVar("Projected", bound=Projection)
 EventsToAppend = AnyEvent | Iterable[AnyEvent]
+
+
+class ConnectOptions(TypedDict, total=False):
+    """The options of `connect`."""
+
+    log: str
+    clock: Clock | None
+    max_data_bytes: int
+    record_conditions: bool
+    create: bool
+    decision_cache: int
+    strict_tags: bool
 
 
 def connect(

@@ -80,6 +80,7 @@ async def read_async(url: str) -> None:
         async for event in store.subscribe():
             assert_type(event, SequencedEvent)
     assert_type(await strandline.connect_async(url), AsyncEventStore)
+    strandline.connect_async(url, decision_cash=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 def refused(store: EventStore) -> SequencedEvent | None:
