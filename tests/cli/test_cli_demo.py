@@ -147,6 +147,11 @@ def test_the_demo_runs_on_a_database(cli, database):
     assert cli("head", database.url, "--log", log).rows[0]["head"] > 6
 
 
+def test_a_log_of_the_environment_is_not_asked_of_a_new_file(cli, monkeypatch):
+    monkeypatch.setenv("STRANDLINE_LOG", "courses")
+    assert cli("demo", *SMALL, "--json").code == 0
+
+
 def test_what_is_made_of_a_log_is_beside_its_file_or_in_a_new_folder():
     assert command.Target("terms/demo.db", "default").beside == Path("terms/demo").absolute()
     assert command.Target("sqlite:///demo.db", "default").beside == Path("demo").absolute()

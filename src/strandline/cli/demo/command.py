@@ -91,15 +91,15 @@ def run(
     to a lake, folds, audits and reports on it with Spark. Shows tables also when piped, unless --json is
     given. Exit code 1 if a seat was sold twice.
     """
-    target = Target(path, log) if path else Target(str(_new_folder() / "courses.db"), log)
-    with strandline.connect(target.url, log=log) as store:
+    target = Target(path, log) if path else Target(str(_new_folder() / "courses.db"), DEFAULT_LOG)
+    with strandline.connect(target.url, log=target.log) as store:
         term = open_term(store)
         outcome = _race(store, term.wishes(students, seed), clients)
         sold = sales_of(store, term.courses())
         if not as_json:
             _show_race(store, outcome, sold, clients, students)
     with progress("checking") as step:
-        report = check_log(target.url, step, log=log)
+        report = check_log(target.url, step, log=target.log)
     if not as_json:
         _headline("strandline check")
         show_check(report)
