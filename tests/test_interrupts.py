@@ -100,17 +100,17 @@ def test_a_commit_that_fails_takes_the_entries_that_were_settling_back(path: Pat
     """SQLite has ended the transaction by itself when the error arrives."""
     with strandline.connect(path) as store:
         connection = store.engine._connection  # type: ignore[attr-defined]
-        wait_for, commits = connection.wait_for, 0
+        commit, commits = connection.commit, 0
 
-        def fail_now_and_then(statement: str) -> None:
+        def fail_now_and_then(*arguments: object) -> None:
             nonlocal commits
-            commits += statement == "commit"
-            if statement == "commit" and commits % 3 == 0:
-                wait_for("rollback")
+            commits += 1
+            if commits % 3 == 0:
+                connection.rows("rollback")
                 raise apsw.FullError("database or disk is full")
-            wait_for(statement)
+            commit(*arguments)
 
-        connection.wait_for = fail_now_and_then
+        connection.commit = fail_now_and_then
         for number in range(200):
             with contextlib.suppress(Unavailable):
                 store.append(Event("A", number, tags=[f"t:{number % 13}", f"u:{number}"]))

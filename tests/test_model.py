@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 
 from strandline import AppendCondition, AppendConditionFailed, AppendRequest, Event, Query, QueryItem
-from strandline.engine import Span
+from strandline.engine import Outcome, Span, Work
 from strandline.engine.memory import MemoryEngine
 from strandline.engine.rules import Time
 from strandline.retag import Retag
@@ -87,6 +87,12 @@ def some_event(rng: random.Random) -> tuple[Event, Fact]:
     return Event(type_, b"", tags=tags), Fact(type_, frozenset(tags))
 
 
+def written(engine: MemoryEngine, work: Work) -> Outcome:
+    """What comes of a work that is written alone."""
+    (outcome,) = engine.append(lambda: [work])
+    return outcome
+
+
 class Schedules:
     """Plays schedules and counts what came of them."""
 
@@ -103,7 +109,7 @@ class Schedules:
         self.rng.shuffle(steps)
         pool = iter(self.rng.sample(self.events, PROCESSES + 2))
         for event, fact in (next(pool), next(pool)):
-            engine.append([AppendRequest(event)])
+            written(engine, AppendRequest(event))
             referee.facts.append(Fact(fact.type, fact.tags))
         for process in steps:
             if process not in referee.open:
@@ -126,7 +132,7 @@ class Schedules:
         condition = AppendCondition(decision.asked.query, after=decision.head)
         if self.rng.random() < 0.1:
             condition = None  # an unconditional append takes part too (R4)
-        (outcome,) = engine.append([AppendRequest(event, condition)])
+        outcome = written(engine, AppendRequest(event, condition))
         is_refused = isinstance(outcome, AppendConditionFailed)
         self.refused += is_refused
         self.accepted += not is_refused
@@ -143,7 +149,7 @@ class Schedules:
         fact = referee.facts[position - 1]
         if fact.type.startswith("$"):
             return
-        (result,) = engine.append([Retag([position], replace={prefix: [value]})])
+        result = written(engine, Retag([position], replace={prefix: [value]}))
         old = {tag for tag in fact.tags if tag.startswith(f"{prefix}:")}
         if old and old != {f"{prefix}:{value}"}:
             self.retags += 1

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from places import Place
 from strandline import AppendResult, AsyncEventStore, Event, EventStore, StoreClosed, Unavailable
-from strandline.engine import Outcome, Work
+from strandline.engine import Batch, Outcome
 from strandline.engine.memory import MemoryEngine
 from strandline.engine.rules import Time
 
@@ -23,18 +23,24 @@ class Flaky(MemoryEngine):
         super().__init__(Time())
         self.fail_append: Callable[[], Exception] | None = None
         self.fail_head: Callable[[], Exception] | None = None
+        self.fail_turn: Callable[[], Exception] | None = None
         self.batches: list[int] = []
-        self.gate = threading.Event()
+        self.turn, self.gate = threading.Event(), threading.Event()
+        self.turn.set()
         self.gate.set()
         self.entered = threading.Event()
 
-    def append(self, batch: Sequence[Work]) -> list[Outcome]:
+    def append(self, batch: Batch) -> list[Outcome]:
         self.entered.set()
+        self.turn.wait(20)
+        if self.fail_turn is not None:
+            raise self.fail_turn()
+        works = batch()
         self.gate.wait(20)
-        self.batches.append(len(batch))
+        self.batches.append(len(works))
         if self.fail_append is not None:
             raise self.fail_append()
-        return super().append(batch)
+        return super().append(lambda: works)
 
     def head(self) -> int:
         if self.fail_head is not None:
@@ -130,6 +136,41 @@ def test_callers_that_wait_share_a_transaction(engine: Flaky) -> None:
     patiently(use())
     assert len(engine.batches) <= 3
     assert sum(engine.batches) == 50
+
+
+def test_who_comes_while_the_engine_waits_for_its_turn_goes_along(engine: Flaky) -> None:
+    async def use() -> None:
+        async with AsyncEventStore(EventStore(engine)) as store:
+            engine.turn.clear()
+            first = asyncio.create_task(store.append(Event("A", {})))
+            await asyncio.to_thread(engine.entered.wait, 20)
+            later = [asyncio.create_task(store.append(Event("A", {}))) for _ in range(5)]
+            await asyncio.sleep(0.01)
+            first.cancel()
+            await asyncio.sleep(0.01)
+            engine.turn.set()
+            results = await asyncio.gather(*later)
+            assert [result.position for result in results] == [1, 2, 3, 4, 5]
+            assert first.cancelled()
+
+    patiently(use())
+    assert engine.batches == [5]
+
+
+def test_an_engine_that_fails_before_its_turn_fails_those_who_are_next(engine: Flaky) -> None:
+    async def use() -> None:
+        async with AsyncEventStore(EventStore(engine)) as store:
+            engine.turn.clear()
+            engine.fail_turn = unavailable
+            tasks = [asyncio.create_task(store.append(Event("A", {}))) for _ in range(3)]
+            await asyncio.sleep(0.01)
+            engine.turn.set()
+            errors = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [type(error) for error in errors] == [Unavailable] * 3
+            engine.fail_turn = None
+            assert (await store.append(Event("A", {}))).position == 1
+
+    patiently(use())
 
 
 def test_an_append_that_is_cancelled_while_it_queues_is_not_written(engine: Flaky) -> None:

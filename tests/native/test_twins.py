@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import os
 import shutil
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -387,7 +389,7 @@ def own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     connection = apsw.Connection(":memory:")
     made = cursor.cursor(connection, is_patient=True)
     assert isinstance(made, cursor.ApswCursor) == (request.param == "python" or not can_build())
-    made.run("create table kept (id integer primary key, text text unique, data blob)")
+    made.rows("create table kept (id integer primary key, text text unique, data blob)")
     yield made
     made.close()
     connection.close()
@@ -427,6 +429,75 @@ def test_errors_are_those_of_apsw(own: cursor.Cursor) -> None:
     with pytest.raises(TypeError):
         own.rows("select ?1", (object(),))
     assert own.rows("select count(*) from kept")[0][0] in {1, 2}  # there is no transaction around them
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[int]:
+    """A file that is locked."""
+    file = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    yield file
+    os.close(file)
+
+
+def may_lock(path: Path) -> bool:
+    with (path / "lock").open() as other:
+        try:
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def test_a_commit_takes_the_last_rows_along_and_lets_go_of_the_lock(
+    own: cursor.Cursor, locked: int, tmp_path: Path
+) -> None:
+    own.begin(100)
+    own.insert(INSERT, [(1, "a", None)])
+    assert not may_lock(tmp_path)
+    rows = [(number, f"{number}", None) for number in range(2, 40)]
+    own.commit([(INSERT, rows), (INSERT, []), (INSERT, [(40, "z", b"")])], locked)
+    assert may_lock(tmp_path)
+    own.begin(100)  # no transaction is open
+    own.rows("rollback")
+    assert own.rows("select count(*), max(id) from kept") == [(40, 40)]
+
+
+def test_a_commit_whose_rows_are_refused_keeps_the_lock(
+    own: cursor.Cursor, locked: int, tmp_path: Path
+) -> None:
+    own.begin(100)
+    with pytest.raises(apsw.ConstraintError, match="UNIQUE"):
+        own.commit([(INSERT, [(1, "a", None)]), (INSERT, [(2, "a", None)])], locked)
+    assert not may_lock(tmp_path)
+    own.rows("rollback")
+    assert own.rows("select count(*) from kept") == [(0,)]
+
+
+@pytest.mark.parametrize("which", ["native", "python"])
+def test_who_begins_to_write_waits_for_somebody_who_does(
+    which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if which == "python":
+        monkeypatch.setattr(cursor, "_native", None)
+    path = str(tmp_path / "some.db")
+    somebody, connection = apsw.Connection(path), apsw.Connection(path)
+    connection.set_busy_timeout(PATIENCE)
+    own = cursor.cursor(connection, is_patient=False)
+    somebody.execute("begin immediate")
+    ends = threading.Timer(0.05, lambda: somebody.execute("commit"))
+    ends.start()  # which it can only if who waits lets other threads run
+    own.begin(PATIENCE)
+    own.rows("rollback")
+    ends.join()
+    somebody.execute("begin immediate")
+    connection.set_busy_timeout(1)
+    with pytest.raises(apsw.BusyError):
+        own.begin(1)
+    own.close()
+
+
+PATIENCE = 20_000
 
 
 def test_a_closed_cursor_says_so(own: cursor.Cursor) -> None:

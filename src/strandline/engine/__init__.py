@@ -18,6 +18,8 @@ from .following import DeadLetter, FollowerRow, Transaction
 
 Work = AppendRequest | Retag
 Outcome = AppendResult | StrandlineError
+Batch = Callable[[], Sequence[Work]]
+"""Gives what is to be written in one transaction."""
 Clock = Callable[[], datetime]
 
 
@@ -74,9 +76,10 @@ class Engine(Protocol):
     """What another process opens the same log by, together with the log's name."""
     log: str
 
-    def append(self, batch: Sequence[Work]) -> list[Outcome]:
+    def append(self, batch: Batch) -> list[Outcome]:
         """Judge and write the requests one after another, in one transaction.
 
+        The batch is asked for when it is this process's turn to write: who comes while that is waited for goes along.
         A request that is refused has its error as outcome. Raises `Unavailable` if the database
         failed: then nothing of the batch was written, or nobody knows (`.written`).
         """

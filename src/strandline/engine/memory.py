@@ -17,7 +17,7 @@ from ..event import Event, SequencedEvent
 from ..names import RETAGGED
 from ..query import Query
 from ..retag import MAX_CHANGES, Retag, changes_of, meaning_changed, plan, retag_events
-from . import Outcome, Page, Snapshot, Span, Stats, Work
+from . import Batch, Outcome, Page, Snapshot, Span, Stats, Work
 from .following import DeadLetter, FollowerRow
 from .memory_following import MemoryFollowing, MemoryTransaction, no_tables
 from .rules import Time, is_repeat, position_beyond_head, record_status, retag_hint
@@ -45,11 +45,11 @@ class MemoryEngine:
         self._following = MemoryFollowing()
         self._lock = threading.RLock()
 
-    def append(self, batch: Sequence[Work]) -> list[Outcome]:
+    def append(self, batch: Batch) -> list[Outcome]:
         with self._lock:
             before = len(self._log), len(self._appends), self._refused
             try:
-                return [self._outcome(work) for work in batch]
+                return [self._outcome(work) for work in batch()]
             except BaseException:
                 self._undo(*before)
                 raise

@@ -108,7 +108,7 @@ class Sequencer:
             if not self._queue and self._leading.acquire(blocking=False):
                 if self._is_closed:
                     raise StoreClosed("the store is closed")
-                outcomes = self._engine.append(works)
+                outcomes = self._engine.append(lambda: works)
                 self._tell_readers()
                 return outcomes
         finally:
@@ -169,10 +169,8 @@ class Sequencer:
         if not self._leading.acquire(blocking=False):
             return False
         try:
-            while batch := self._next_batch():
-                self._write(batch)
-                if own is not None and own.is_done:
-                    break
+            while self._write_next() and not (own is not None and own.is_done):
+                pass
         finally:
             self._stop_leading()
             self._wake_next()
@@ -211,12 +209,20 @@ class Sequencer:
         elif following is not None:
             following.wake()
 
-    def _write(self, batch: list[AnyTicket]) -> None:
-        try:
-            self._settle(batch)
-        finally:
-            _wake(batch)
-        self._tell_readers()
+    def _write_next(self) -> bool:
+        """Write for those who are next; False if there is nobody."""
+        with self._mutex:
+            self._drop_done()
+            first = self._queue[0] if self._queue else None
+        if first is None:
+            return False
+        if first.works:
+            self._settle(self._next_batch)
+            self._tell_readers()
+        else:  # it only waited for those before it
+            first.settle([])
+            _wake([first])
+        return True
 
     def _tell_readers(self) -> None:
         try:  # noqa: SIM105  (`suppress` takes as long as everything else here)
@@ -224,24 +230,40 @@ class Sequencer:
         except StrandlineError:  # the appends are written, whatever the waiting readers meet
             pass
 
-    def _settle(self, batch: list[AnyTicket]) -> None:
-        works = [work for ticket in batch for work in ticket.works]
+    def _settle(self, take: Callable[[], list[AnyTicket]]) -> None:
+        """Write the works of the tickets that are there when the engine asks for them."""
+        batch: list[AnyTicket] = []
+
+        def works() -> list[Work]:
+            nonlocal batch
+            batch = take()
+            return [work for ticket in batch for work in ticket.works]
+
         try:
-            outcomes = iter(self._engine.append(works) if works else ())
-        except Unavailable as error:
-            for ticket in batch:
-                ticket.settle([], copy.copy(error))
+            outcomes = iter(self._engine.append(works))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  (whatever it is, its owner gets it)
-            if len(batch) == 1:
-                batch[0].settle([], error)
-                return
-            for ticket in batch:  # so that a poisoned one fails alone
-                self._settle([ticket])
+            batch = batch or take()
+            self._settle_failed(batch, error)
         else:
             for ticket in batch:
                 ticket.settle([next(outcomes) for _ in ticket.works])
+        finally:
+            _wake(batch)
+
+    def _settle_failed(self, batch: list[AnyTicket], error: BaseException) -> None:
+        if isinstance(error, Unavailable):
+            for ticket in batch:
+                ticket.settle([], copy.copy(error))
+        elif len(batch) == 1:
+            batch[0].settle([], error)
+        else:
+            for ticket in batch:  # so that a poisoned one fails alone
+                self._settle_alone(ticket)
+
+    def _settle_alone(self, ticket: AnyTicket) -> None:
+        self._settle(lambda: [ticket])
 
     def _turn_to_worker(self) -> None:
         if self._worker is None:

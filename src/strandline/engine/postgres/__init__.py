@@ -22,7 +22,7 @@ from ...append import AppendResult, RecordedAppend
 from ...errors import AppendConditionFailed, StoreClosed, StrandlineError, Unavailable
 from ...event import SequencedEvent
 from ...query import Query
-from .. import Outcome, Page, Snapshot, Span, Stats, Work
+from .. import Batch, Outcome, Page, Snapshot, Span, Stats, Work
 from ..following import DeadLetter, FollowerRow, not_answered
 from ..rules import Time
 from .address import Address
@@ -91,9 +91,9 @@ class PostgresEngine:
             lambda: self._ask(self._notify)
         )  # last: a log that cannot be opened needs none
 
-    def append(self, batch: Sequence[Work]) -> list[Outcome]:
+    def append(self, batch: Batch) -> list[Outcome]:
         with self._lock:
-            outcomes = self._append(batch)
+            outcomes = self._append(batch())
         if any(isinstance(outcome, AppendResult) and not outcome.duplicate for outcome in outcomes):
             self._notifier.tell()
         return outcomes

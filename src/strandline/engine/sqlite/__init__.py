@@ -22,7 +22,7 @@ from ...append import RecordedAppend
 from ...errors import StoreClosed, Unavailable
 from ...event import SequencedEvent
 from ...query import Query
-from .. import Outcome, Page, Snapshot, Span, Stats, Work
+from .. import Batch, Outcome, Page, Snapshot, Span, Stats
 from ..following import DeadLetter, FollowerRow, is_handling, not_answered
 from ..rules import Time
 from .appends import recorded_appends
@@ -92,7 +92,12 @@ class SqliteEngine:
             self._connection = self._open(create=create)
         self._search = Search(self._connection, self._names, self._recent)
         self._writer = Writer(
-            self._connection, self._names, self._recent, time, record_conditions=record_conditions
+            self._connection,
+            self._file_lock,
+            self._names,
+            self._recent,
+            time,
+            record_conditions=record_conditions,
         )
 
     def _open(self, *, create: bool) -> Connection:
@@ -117,14 +122,15 @@ class SqliteEngine:
     def _connect(self, *, writable: bool = True) -> Connection:
         return Connection(self._path, cache_kib=WRITER_CACHE_KIB, writable=writable, is_patient=False)
 
-    def append(self, batch: Sequence[Work]) -> list[Outcome]:
+    def append(self, batch: Batch) -> list[Outcome]:
         self._check_writable()
         try:
             with self._turn:
                 try:
                     self._file_lock.acquire()
+                    works = batch()
                     with self._lock:
-                        return self._writer.write(batch)
+                        return self._writer.write(works)
                 finally:
                     self._file_lock.release()  # harmless if an interrupt kept us from taking it
         except (apsw.Error, OSError) as error:

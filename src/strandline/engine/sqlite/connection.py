@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 
 from ...errors import CorruptLog, InvalidInput, NotFound, StrandlineError, Unavailable
-from .cursor import cursor
+from .cursor import Insert, cursor
 
 BUSY_MILLISECONDS = 10_000
 WRITER_CACHE_KIB = 32_768
@@ -36,7 +36,7 @@ class Connection:
         self._cursor = self._database.cursor()
         own = self._own = cursor(self._database, is_patient=is_patient)
         self.rows, self.slow_rows, self.events = own.rows, own.slow_rows, own.events
-        self.find, self.insert, self.wait_for = own.find, own.insert, own.run
+        self.find, self.insert = own.find, own.insert
         self.is_writable = not self._database.readonly("main")
         self.run(f"pragma cache_size = -{cache_kib}")
         self.run("pragma synchronous = full")
@@ -87,6 +87,14 @@ class Connection:
         if self.in_transaction:
             self.rows("rollback")
 
+    def begin(self) -> None:
+        """Begin to write."""
+        self._own.begin(BUSY_MILLISECONDS)
+
+    def commit(self, inserts: Sequence[Insert], lock: FileLock) -> None:
+        """Make the last inserts of the transaction and commit, which lets the next process in."""
+        lock.release_by(lambda file: self._own.commit(inserts, file))
+
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
         """A read transaction: all statements see the same state."""
@@ -112,6 +120,7 @@ class FileLock:
     def __init__(self, path: str) -> None:
         self._path = f"{path}.lock"
         self._file: int | None = None
+        self._is_held = False
 
     def open(self) -> None:
         """Open the lock file, which is made if need be."""
@@ -120,14 +129,23 @@ class FileLock:
 
     def acquire(self) -> None:
         """Wait for the lock."""
-        if self._file is None:
-            self.open()
+        self.open()
+        self._is_held = (
+            True  # before it is: whoever is interrupted while waiting lets go of what may be taken
+        )
         fcntl.flock(self._file, fcntl.LOCK_EX)  # type: ignore[arg-type]
 
     def release(self) -> None:
-        """Let the next one in."""
-        if self._file is not None:
+        """Let the next one in, if that was not done."""
+        if self._is_held and self._file is not None:
             fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._is_held = False
+
+    def release_by(self, release: Callable[[int], None]) -> None:
+        """Have somebody else let the next one in, who is given the file."""
+        assert self._file is not None
+        release(self._file)
+        self._is_held = False
 
     def __enter__(self) -> None:
         self.acquire()

@@ -5,6 +5,7 @@ Parameters are numbers, text, bytes, None, and lists of numbers or of bytes, not
 
 from __future__ import annotations
 
+import fcntl
 from array import array
 from collections.abc import Callable, Sequence
 from itertools import chain, starmap
@@ -19,13 +20,17 @@ Find = Callable[..., list[SequencedEvent] | None]
 """Finds the events of plain queries by itself; None if the query is not plain (see `native.pyx`)."""
 
 
+Insert = tuple[str, list[tuple[Any, ...]]]
+"""`insert … values (…)`, and the rows for it."""
+
+
 class Cursor(Protocol):
     """Runs statements through one connection, for one thread at a time."""
 
     find: Find | None
 
-    def run(self, statement: str) -> None:
-        """Run a statement that may wait for others or for the disk."""
+    def begin(self, patience: int) -> None:
+        """Begin to write; wait so many milliseconds if somebody else does."""
         ...
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
@@ -42,6 +47,10 @@ class Cursor(Protocol):
 
     def insert(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
         """Run `insert … values (…)` with each of the rows."""
+        ...
+
+    def commit(self, inserts: Sequence[Insert], lock_file: int) -> None:
+        """Make the inserts, commit, and let go of the lock on the file: nobody waits for an interpreter in between."""
         ...
 
     def close(self) -> None:
@@ -61,8 +70,8 @@ class ApswCursor:
     def __init__(self, connection: apsw.Connection) -> None:
         self._cursor = connection.cursor()
 
-    def run(self, statement: str) -> None:
-        self._cursor.execute(statement)
+    def begin(self, patience: int) -> None:  # which the connection has
+        self._cursor.execute("begin immediate")
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         return list(self._execute(statement, parameters))
@@ -80,6 +89,12 @@ class ApswCursor:
             while len(rows) - done >= size:
                 self._cursor.execute(text, [*chain.from_iterable(rows[done : done + size])])
                 done += size
+
+    def commit(self, inserts: Sequence[Insert], lock_file: int) -> None:
+        for statement, rows in inserts:
+            self.insert(statement, rows)
+        self._cursor.execute("commit")
+        fcntl.flock(lock_file, fcntl.LOCK_UN)
 
     def close(self) -> None:
         self._cursor.close(True)

@@ -50,6 +50,7 @@ cdef extern from *:
     #define bind_int64 ((int (*)(sqlite3_stmt *, int, int64_t)) table[5])
     #define bind_null ((int (*)(sqlite3_stmt *, int)) table[6])
     #define bind_parameter_count ((int (*)(sqlite3_stmt *)) table[7])
+    #define busy_timeout ((int (*)(sqlite3 *, int)) table[14])
     #define bind_text ((int (*)(sqlite3_stmt *, int, const char *, int, void *)) table[10])
     #define bind_pointer ((int (*)(sqlite3_stmt *, int, void *, const char *, void *)) table[219])
     #define column_blob ((const char *(*)(sqlite3_stmt *, int)) table[19])
@@ -72,6 +73,7 @@ cdef extern from *:
     int bind_null(sqlite3_stmt *, int) nogil
     int bind_parameter_count(sqlite3_stmt *) nogil
     int bind_text(sqlite3_stmt *, int, const char *, int, void *) nogil
+    int busy_timeout(sqlite3 *, int) nogil
     int bind_pointer(sqlite3_stmt *, int, void *, const char *, void *) nogil
     const char *column_blob(sqlite3_stmt *, int) nogil
     int column_bytes(sqlite3_stmt *, int) nogil
@@ -85,6 +87,10 @@ cdef extern from *:
     int reset(sqlite3_stmt *) nogil
     int step(sqlite3_stmt *) nogil
 
+cdef extern from "<sys/file.h>":
+    int LOCK_UN
+    int flock(int, int) nogil
+
 cdef extern from *:
     """
     #define new_of(kind) ((PyTypeObject *) (kind))->tp_alloc((PyTypeObject *) (kind), 0)
@@ -96,6 +102,7 @@ cdef extern from "Python.h":
 
 cdef enum:  # SQLite's
     OK = 0
+    BUSY = 5
     ROW = 100
     DONE = 101
     INTEGER = 1
@@ -108,6 +115,7 @@ cdef enum:  # ours
 
 cdef enum:
     FEW_ROWS = 16
+    MOST_INSERTS = 4
     LET_OTHERS_IN_EVERY = 64  # rows
     KEPT_TYPES = 16
     TYPE_BITS = 31
@@ -267,18 +275,22 @@ cdef class Cursor:
         self.statements[text] = made
         return made
 
-    def run(self, str text):
-        """Run a statement that may wait for others or for the disk."""
-        cdef sqlite3_stmt *statement = self.prepared(text, ()).statement
+    def begin(self, int patience):
+        """Begin to write; wait so many milliseconds, without the interpreter's lock, if somebody else does."""
+        cdef sqlite3_stmt *statement = self.prepared("begin immediate", ()).statement
         cdef int code
-        with nogil:
+        try:
+            busy_timeout(self.database, 0)
             code = step(statement)
-        if code != DONE:
-            try:
-                self.failed()
-            finally:
+            busy_timeout(self.database, patience)
+            if code & 0xFF == BUSY:
                 reset(statement)
-        reset(statement)
+                with nogil:
+                    code = step(statement)
+            if code != DONE:
+                self.failed()
+        finally:
+            reset(statement)
 
     def rows(self, str text, parameters=()):
         """The rows of a statement."""
@@ -434,30 +446,46 @@ cdef class Cursor:
         """Run a statement with each of the rows as parameters."""
         if not rows:
             return
-        cdef Statement prepared = self.prepared(text, rows[0])
-        cdef sqlite3_stmt *statement = prepared.statement
-        cdef int columns = prepared.parameters, column, code = DONE
-        cdef Py_ssize_t count = len(rows), row
-        cdef Value *values = <Value *>PyMem_Malloc(count * columns * sizeof(Value))
-        if values == NULL:
-            raise MemoryError
+        cdef Rows made = Rows(self.prepared(text, rows[0]), rows)
+        cdef Insert insert = made.insert
+        cdef int code
         try:
-            for row in range(count):
-                parameters = <tuple?>rows[row]
-                if len(parameters) != columns:
-                    raise apsw.BindingsError(f"{columns} parameters are needed: {parameters!r:.200}")
-                for column in range(columns):
-                    read_value(parameters[column], &values[row * columns + column])
-            if count < FEW_ROWS:
-                code = insert_all(statement, values, count, columns)
+            if insert.rows < FEW_ROWS:
+                code = insert_all(&insert)
             else:
                 with nogil:
-                    code = insert_all(statement, values, count, columns)
+                    code = insert_all(&insert)
             if code != DONE:
                 self.failed()
         finally:
-            reset(statement)
-            PyMem_Free(values)
+            reset(insert.statement)
+
+    def commit(self, inserts, int lock_file):
+        """Insert rows, commit, and let go of the lock on a file."""
+        cdef sqlite3_stmt *end = self.prepared("commit", ()).statement
+        cdef list made = [Rows(self.prepared(text, rows[0]), rows) for text, rows in inserts if rows]
+        cdef Insert[MOST_INSERTS] each
+        cdef int count = len(made), index, code = DONE
+        if count > MOST_INSERTS:
+            raise ValueError(f"{count} inserts are more than {MOST_INSERTS}")
+        for index in range(count):
+            each[index] = (<Rows>made[index]).insert
+        try:
+            with nogil:
+                for index in range(count):
+                    code = insert_all(&each[index])
+                    if code != DONE:
+                        break
+                if code == DONE:
+                    code = step(end)
+                if code == DONE:
+                    flock(lock_file, LOCK_UN)
+            if code != DONE:
+                self.failed()
+        finally:
+            for index in range(count):
+                reset(each[index].statement)
+            reset(end)
 
     cdef int bind_all(self, Statement prepared, tuple parameters, list arrays) except -1:
         cdef Value value
@@ -546,18 +574,51 @@ cdef tuple row_of(sqlite3_stmt *statement, int columns):
     return tuple([value_of(statement, column) for column in range(columns)])
 
 
-cdef int insert_all(sqlite3_stmt *statement, Value *values, Py_ssize_t rows, int columns) noexcept nogil:
+cdef struct Insert:
+    sqlite3_stmt *statement
+    Value *values
+    Py_ssize_t rows
+    int columns
+
+
+cdef class Rows:
+    """The parameters of a statement that is run several times, where SQLite finds them."""
+
+    cdef Insert insert
+    cdef Statement statement
+    cdef list rows
+
+    def __cinit__(self, Statement statement, list rows):
+        cdef int columns = statement.parameters, column
+        cdef Py_ssize_t count = len(rows), row
+        cdef Value *values = <Value *>PyMem_Malloc(count * columns * sizeof(Value))
+        if values == NULL:
+            raise MemoryError
+        self.statement, self.rows = statement, rows
+        self.insert = Insert(statement.statement, values, count, columns)
+        for row in range(count):
+            parameters = <tuple?>rows[row]
+            if len(parameters) != columns:
+                raise apsw.BindingsError(f"{columns} parameters are needed: {parameters!r:.200}")
+            for column in range(columns):
+                read_value(parameters[column], &values[row * columns + column])
+
+    def __dealloc__(self):
+        PyMem_Free(self.insert.values)
+
+
+cdef int insert_all(Insert *insert) noexcept nogil:
     cdef int code = DONE, column
     cdef Py_ssize_t row
-    for row in range(rows):
-        for column in range(columns):
-            code = bind(statement, column + 1, &values[row * columns + column])
+    for row in range(insert.rows):
+        for column in range(insert.columns):
+            code = bind(insert.statement, column + 1, &insert.values[row * insert.columns + column])
             if code != OK:
                 return code
-        code = step(statement)
+        code = step(insert.statement)
         if code != DONE:
             return code
-        reset(statement)
+        reset(insert.statement)
     return code
 
 

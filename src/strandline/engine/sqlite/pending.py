@@ -17,7 +17,7 @@ SETTLE_AT_LEAST = 256
 
 POSTING_INSERT = sql("posting_insert")
 
-_EVENT_INSERT = sql("event_insert")
+EVENT_INSERT = sql("event_insert")
 _MOVE_INDEXED_TO = sql("move_indexed_to")
 
 
@@ -31,7 +31,7 @@ class PendingEvents:
     def write(self) -> None:
         """Put them into the table."""
         if self.rows:
-            self._connection.insert(_EVENT_INSERT, self.rows)
+            self._connection.insert(EVENT_INSERT, self.rows)
             self.clear()
 
     def clear(self) -> None:
@@ -49,26 +49,25 @@ class Settling:
         self._entries: Iterator[Entry] = iter(())
         self._due = 0
 
-    def settle(self, segments: tuple[Segment, ...], indexed_to: int, new_entries: int) -> int:
-        """Write some entries of the oldest segment, if it is full; returns how far the index goes then."""
+    def due(self, segments: tuple[Segment, ...], indexed_to: int, new_entries: int) -> list[Entry]:
+        """Those entries of the oldest segment, if it is full, that are to be written with this transaction."""
         segments = tuple([segment for segment in segments if segment.head > indexed_to])
         if len(segments) < 2:
-            return indexed_to
+            return []
         self._due += PACE * new_entries
         is_behind = (
             len(segments) > 2
         )  # many short-lived processes, each too short to write a segment in steps
         if self._due < SETTLE_AT_LEAST and not is_behind:
-            return indexed_to
+            return []
         segment, wanted = segments[0], None if is_behind else self._due
         if segment is not self._segment or indexed_to != self._from:
             self._segment, self._from, self._entries = segment, indexed_to, segment.entries(indexed_to)
         self._due = 0
         batch = list(islice(self._entries, wanted))
-        self._connection.insert(POSTING_INSERT, batch)
         if wanted is None or len(batch) < wanted:
-            return self._move(segment.head)
-        return indexed_to
+            self._move(segment.head)
+        return batch
 
     def settle_all(self, segments: tuple[Segment, ...], indexed_to: int) -> int:
         """Write all entries."""

@@ -14,16 +14,15 @@ from .. import Outcome, Work
 from ..judge import Judge, PlannedChange
 from ..rules import Time, record_status
 from .conditions import NOT_AUDITABLE, NOT_RECORDED, Shape, pack
-from .connection import Connection
+from .connection import Connection, Execute, FileLock
 from .names import Interning, Names
-from .pending import POSTING_INSERT, PendingEvents, Settling
+from .pending import EVENT_INSERT, POSTING_INSERT, PendingEvents, Settling
 from .recent import Recent, Segment
 from .search import Range, Search
 from .statements import sql
 
 plain = speedup("strandline.engine.sqlite.plain")
 
-_BEGIN = "begin immediate"
 _IDS_IN_LOG = sql("ids_in_log")
 _POSITION_BY_IDS = sql("position_by_ids")
 _APPEND_HOLDING = sql("append_holding")
@@ -41,9 +40,17 @@ class Writer(Judge):
     """Writes batches through one connection. One thread at a time."""
 
     def __init__(
-        self, connection: Connection, names: Names, recent: Recent, time: Time, *, record_conditions: bool
+        self,
+        connection: Connection,
+        file_lock: FileLock,
+        names: Names,
+        recent: Recent,
+        time: Time,
+        *,
+        record_conditions: bool,
     ) -> None:
         self._connection = connection
+        self._file_lock = file_lock
         self._execute = connection.rows
         self._interning = Interning(names, connection)
         self._recent = recent
@@ -88,10 +95,11 @@ class Writer(Judge):
 
     def count_refused(self) -> None:
         """Write down the refusals that no commit has carried yet."""
+        self._count_refused(self._connection.slow_rows)  # a commit of its own, when the store is closed
+
+    def _count_refused(self, execute: Execute) -> None:
         if self.refused:
-            self._connection.slow_rows(
-                _COUNT_REFUSED, (self.refused,)
-            )  # a commit of its own, when the store is closed
+            execute(_COUNT_REFUSED, (self.refused,))
             self.refused = 0
 
     def _begin(self) -> None:
@@ -101,7 +109,7 @@ class Writer(Judge):
         self._new_shapes.clear()
         self._new_entries = 0
         self._connection.roll_back()
-        self._connection.wait_for(_BEGIN)
+        self._connection.begin()
         search = self._search
         search.look()
         if known is None:
@@ -127,11 +135,12 @@ class Writer(Judge):
 
     def _commit(self) -> None:
         refused, search = self.refused, self._search
-        self._pending.write()
-        self._settling.settle(search.segments[:-1], search.indexed_to, self._new_entries)
-        self.count_refused()
+        entries = self._settling.due(search.segments[:-1], search.indexed_to, self._new_entries)
+        self._count_refused(self._execute)
         try:
-            self._connection.wait_for("commit")
+            self._connection.commit(
+                [(EVENT_INSERT, self._pending.rows), (POSTING_INSERT, entries)], self._file_lock
+            )
         except BaseException:
             self.refused = refused
             raise
