@@ -24,7 +24,9 @@ from unrelated import unrelated_transaction
 
 RACING = Path(__file__).with_name("racing.py")
 FAIR_SECONDS = 3
-LONGEST_WAIT_SECONDS = 2
+# Counted in the other's appends, because a machine that is busy makes everybody wait: 250 take some 40 ms on a quiet one, where
+# 250 ms are allowed. Without the lock between processes it was 745 to 9,841 in a run, with it 3 to 99, on a busy machine too.
+MOST_APPENDS_OF_THE_OTHER = 250
 
 
 def start(*command: str | Path) -> subprocess.Popen[str]:
@@ -168,14 +170,16 @@ def test_no_process_starves_another(kept: Place, capsys: pytest.CaptureFixture[s
 import json, sys, time, strandline
 store = strandline.connect(sys.argv[1], **json.loads(sys.argv[2]))
 print("ready", flush=True); sys.stdin.readline()
-longest = count = 0
+longest = count = most = last = 0
 end = time.monotonic() + {FAIR_SECONDS}
 while (begin := time.monotonic()) < end:
-    store.append(strandline.Event("A", {{}}, tags=["x"]))
+    position = store.append(strandline.Event("A", {{}}, tags=["x"])).position
     longest = max(longest, time.monotonic() - begin)
+    most = max(most, position - last - 1 if last else 0)
+    last = position
     count += 1
 store.close()
-print([longest, count])
+print([longest, count, most])
 """
     writers = [start("-c", program, *kept.arguments) for _ in range(2)]
     await_ready(writers)
@@ -183,11 +187,14 @@ print([longest, count])
         go(writer)
     told = [finish(writer) for writer in writers]
     with capsys.disabled():
-        waits = ", ".join(f"{longest * 1000:.0f} ms of {count} appends" for longest, count in told)
+        waits = ", ".join(
+            f"{longest * 1000:.0f} ms, {most} of the other's, of {count} appends"
+            for longest, count, most in told
+        )
         print(f"\nlongest wait of an append beside another writing process: {waits}")
-    assert max(longest for longest, _ in told) < LONGEST_WAIT_SECONDS
+    assert max(most for _, _, most in told) <= MOST_APPENDS_OF_THE_OTHER
     with kept.connect() as store:
-        assert store.head() == sum(count for _, count in told)
+        assert store.head() == sum(count for _, count, _ in told)
 
 
 def test_a_subscription_sees_what_another_process_writes(kept: Place) -> None:
