@@ -118,8 +118,13 @@ def test_m6_boundaries_that_cross_do_not_deadlock(store: EventStore) -> None:
 def test_m7_one_boundary_read_twice_does_not_refuse_itself(store: EventStore) -> None:
     """The same boundary is fetched twice in a session: the second assertion sees the first one's bump."""
     store.append(event("E", "a"))
-    twice = AppendCondition.all_of(store.read(Query.tag("a")).condition, store.read(Query.tag("a")).condition)
-    store.append(event("E", "a"), twice)
+    first = store.read(Query.tag("a")).condition
+    store.append(event("E", "b"))
+    twice = AppendCondition.all_of(first, store.read(Query.tag("a")).condition)
+    wider = store.read(Query.tag("a") | Query.tag("c")).condition
+    assert len(twice.parts) == 2
+    store.append(event("E", "a"), AppendCondition.all_of(twice, wider))
+    assert is_refused(store, twice)
     assert not is_refused(store, store.read(Query.tag("a")).condition)
 
 

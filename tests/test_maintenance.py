@@ -11,7 +11,7 @@ import pytest
 
 import strandline
 from history import retagging, write_history
-from strandline import AppendCondition, Event, InvalidInput, NotFound, Query, SchemaMismatch
+from strandline import AppendCondition, CorruptLog, Event, InvalidInput, NotFound, Query, SchemaMismatch
 from strandline.engine.maintenance import backup_log, check_log, migrate_log
 from strandline.engine.sqlite import schema
 
@@ -71,11 +71,28 @@ def test_a_sound_log_has_no_problems(path: Path) -> None:
             """update event set arguments = '{"after":0,"fail_if_events_match":{"items":[{"where":{"n":3}}]}}'
                where position = 22""",
         ),
+        ("file", "update event set arguments = 'garbage' where position = 2"),
+        ("file", "update event set arguments = '' where position = 2"),
+        ("file", "update event set shape = 999 where position = 2"),
+        ("file", "update event set shape = 3, arguments = '[' where position = 2"),
+        ("file", "drop table posting"),
     ],
 )
 def test_a_planted_fault_is_found(path: Path, kind: str, statement: str) -> None:
     tamper(path, statement)
     assert kind in kinds(path)
+
+
+def test_a_log_without_its_tables_is_damaged_whoever_reads_it(path: Path) -> None:
+    tamper(path, "drop table posting")
+    with strandline.connect(path) as store:
+        for read in (lambda: store.count(Query.tag("seat:1")), lambda: list(store.read(Query.tag("seat:1")))):
+            with pytest.raises(CorruptLog, match="no such table: posting") as damage:
+                read()
+            assert str(path) in damage.value.hint
+    tamper(path, "pragma user_version = 0")
+    with pytest.raises(CorruptLog, match="already exists"):
+        strandline.connect(path)
 
 
 def test_an_id_that_two_events_have_is_found(path: Path) -> None:
@@ -219,7 +236,7 @@ def test_a_migration_that_fails_leaves_the_old_schema(path: Path, monkeypatch: p
         "schema_005": "create table note (text text); create table note (text text)",
     }
     monkeypatch.setattr(schema, "MIGRATIONS", broken)
-    with pytest.raises(apsw.SQLError):
+    with pytest.raises(CorruptLog, match="table note already exists"):
         migrate_log(path)
     monkeypatch.undo()
     assert migrate_log(path).before == 3

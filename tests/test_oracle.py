@@ -10,6 +10,7 @@ import pytest
 
 import strandline
 from strandline import AppendCondition, Event, EventStore, Query, QueryItem, RecordedAppend, SequencedEvent
+from strandline.event import from_microseconds
 from strandline.testing.oracle import judge, violations
 
 X, Y = Query.tag("x:1"), Query.tag("y:1")
@@ -149,7 +150,7 @@ def test_a_missing_last_append_is_found(store: EventStore) -> None:
 def test_time_that_goes_back_is_found(store: EventStore) -> None:
     def earlier(events: Events, appends: Appends) -> None:
         events[5] = lie(events[5], raw_recorded_at=1)
-        appends[4] = lie(appends[4], raw_recorded_at=1)
+        appends[4] = lie(appends[4], recorded_at=from_microseconds(1))
 
     assert told(store, earlier) == [("time", 6)]
 

@@ -6,18 +6,28 @@ import copy
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from random import choice
+from typing import Any
 from uuid import RFC_4122, UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline import Event, InvalidEvent, InvalidInput, SequencedEvent
+from strandline import (
+    AppendCondition,
+    AppendRequest,
+    Event,
+    InvalidEvent,
+    InvalidInput,
+    Query,
+    SequencedEvent,
+)
 from strandline.event import new_id, to_microseconds, uuid7
 from strandline.testing import strategies
 
@@ -101,6 +111,10 @@ def test_an_event_does_not_change() -> None:
     event = Event("A", {}, metadata=metadata)
     metadata["by"] = "you"
     assert event.metadata == {"by": "me"}
+    request = AppendRequest(event)
+    with pytest.raises(AttributeError):
+        request.events = ()  # type: ignore[misc]
+    assert request == AppendRequest([event]) != AppendRequest(event, stream="s")
 
 
 def test_with_tags_adds_to_the_same_event() -> None:
@@ -167,12 +181,42 @@ def test_text_that_is_no_event_is_an_invalid_event(text: str | bytes) -> None:
         '{"type":"A","data":{},"position":"x","recorded_at":"2026-01-01T00:00:00Z"}',
         '{"type":"A","data":{},"position":1,"recorded_at":7}',
         '{"type":"A","data":{},"position":1,"recorded_at":"2026-01-01T00:00:00Z"}',
+        *[
+            f'{{"id":"{UUID(int=7)}","position":1,"recorded_at":"2026-01-01T00:00:00Z",{wrong}}}'
+            for wrong in (
+                '"type":7,"data":{}',
+                '"type":"A","data":{},"tags":5',
+                '"type":"A","data":{},"tags":[1]',
+                '"type":"A","data":{},"stream":[]',
+                '"type":"A","data":{},"metadata":{"a":1}',
+            )
+        ],
         "[]",
     ],
 )
 def test_text_that_is_no_sequenced_event_is_an_invalid_event(text: str) -> None:
     with pytest.raises(InvalidEvent):
         SequencedEvent.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"type":"A"}', "an event lacks its data"),
+        ("{}", "an event lacks its type and its data"),
+        ('{"type":"A","data":{},"more":1}', "has unknown fields: ['more']"),
+    ],
+)
+def test_what_an_event_lacks_is_said(text: str, told: str) -> None:
+    with pytest.raises(InvalidEvent, match=re.escape(told)):
+        Event.from_json(text)
+
+
+@pytest.mark.parametrize("read", [Query.from_json, AppendCondition.from_json, Event.from_json])
+def test_what_is_no_text_is_not_the_form_of_a_value(read: Callable[[Any], object]) -> None:
+    with pytest.raises(InvalidInput, match="not the JSON form") as told:
+        read(None)
+    assert told.value.hint
 
 
 def test_an_event_needs_only_a_type_and_data_as_json() -> None:

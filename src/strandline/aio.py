@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from types import TracebackType
@@ -42,7 +42,8 @@ from .follow.lease import LEASE_SECONDS
 from .follow.outbox import Publisher, follower_name, handler_of, options_of
 from .follow.worker import RunOptions
 from .query import Query
-from .reading import NEXT_PAGES, check_limit, check_query, check_span, first_size, next_page
+from .reading import NEXT_PAGES, Place, check_limit, check_query, check_span, first_size, next_page
+from .retag import Replacements
 from .store import (
     ConnectOptions,
     EventsToAppend,
@@ -90,7 +91,7 @@ class AsyncEventStore:
         query_or_positions: Query | int | Iterable[int],
         *,
         add: Iterable[str] = (),
-        replace: Mapping[str, Iterable[str]] | None = None,
+        replace: Replacements | None = None,
     ) -> AppendResult:
         """See `EventStore.retag`."""
         retag = self.store.retagging(query_or_positions, add, replace)
@@ -365,13 +366,17 @@ class AsyncAppends(_Awaitable[RecordedAppend]):
 
 
 class AsyncSubscription(_Awaitable[SequencedEvent]):
-    """Iterates over the log and waits for more at its end, until it is stopped."""
+    """Iterates over the log and waits for more at its end, until it is stopped.
+
+    Tasks that share one get different events; one that is cancelled while it waits takes none along.
+    """
 
     def __init__(self, store: AsyncEventStore, query: Query, after: int) -> None:
         self._store = store
         self._query = query
         self._is_stopped = False
-        self._events = self._follow(after)
+        self._place = Place(after)
+        self._turn = asyncio.Lock()
 
     def stop(self) -> None:
         """End the iteration, from any thread or task."""
@@ -379,30 +384,44 @@ class AsyncSubscription(_Awaitable[SequencedEvent]):
         self._store.store.watch.wake_all()
 
     def __aiter__(self) -> AsyncIterator[SequencedEvent]:
-        return self._events
+        return self
 
     async def __anext__(self) -> SequencedEvent:
-        return await anext(self._events)
+        event = None if self._is_over() else self._place.next_at_hand()
+        if event is None:
+            async with self._turn:
+                event = await self._next()
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
     def _is_over(self) -> bool:
         return self._is_stopped or self._store.store.is_closed
 
-    async def _follow(self, after: int) -> AsyncIterator[SequencedEvent]:
-        span: Span | None = Span(after)
+    async def _next(self) -> SequencedEvent | None:
+        place = self._place
         while not self._is_over():
-            if span is None:
-                await self._store.store.watch.wait_async(after, self._is_over)
-                span = Span(after)
+            event = place.next_at_hand()
+            if event is not None:
+                return event
+            if place.span is None:
+                await self._store.store.watch.wait_async(place.after, self._is_over)
+                place.has_waited()
                 continue
             try:
-                page = await self._store.read_page(self._query, span, NEXT_PAGES)
+                page = await self._store.read_page(self._query, place.span, NEXT_PAGES)
             except StoreClosed:
-                return
-            for event in page.events:
-                yield event
-                if self._is_over():
-                    return
-            after, span = max(after, page.head), page.rest
+                return None
+            place.has_read(page)
+        return None
 
 
 class connect_async:  # noqa: N801  (reads as a function: `await connect_async(url)`, `async with connect_async(url)`)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from .errors import InvalidInput, InvalidQuery, PayloadTooLarge
-from .event import Event, encode_sorted, from_microseconds
+from .event import Event, encode_sorted
 from .query import FrozenValue, Query
 from .speedups import native
 
@@ -101,8 +101,8 @@ class AppendCondition(FrozenValue):
         """The condition that `to_json` wrote."""
         try:
             return cls._from_fields(msgspec.json.decode(text))
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise InvalidInput(f"not the JSON form of an append condition: {error}") from error
+        except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError) as error:
+            raise InvalidInput(f"not the JSON form of an append condition: {error}", hint=_FORM) from error
 
     def _fields(self) -> dict[str, Any]:
         if len(self.parts) > 1:
@@ -118,7 +118,7 @@ class AppendCondition(FrozenValue):
                 return cls(Query.from_fields(query), fields.get("after", 0))
         raise InvalidInput(
             f"not the JSON form of an append condition: {fields!r:.80}",
-            hint='write {"fail_if_events_match": {"items": […]}, "after": 0}',
+            hint=_FORM,
         )
 
     def __repr__(self) -> str:
@@ -132,6 +132,9 @@ class AppendCondition(FrozenValue):
         return AppendCondition, (self.fail_if_events_match, self.after)
 
 
+_FORM = 'write {"fail_if_events_match": {"items": […]}, "after": 0}'
+
+
 class Typed(Protocol):
     """A typed event: it knows the event to write."""
 
@@ -143,10 +146,15 @@ class Typed(Protocol):
 AnyEvent = Event | Typed
 
 
-class AppendRequest:
+class AppendRequest(FrozenValue):
     """One append: its events, and what must hold. Checked when it is made; it does not change."""
 
     __slots__ = ("condition", "events", "stream", "unless_exists")
+
+    events: tuple[Event, ...]
+    condition: AppendCondition | None
+    stream: str | None
+    unless_exists: Query | None
 
     def __init__(
         self,
@@ -163,11 +171,18 @@ class AppendRequest:
         ):
             return
         if unless_exists is not None and not isinstance(unless_exists, Query):
-            raise InvalidQuery(f"unless_exists is a Query, not {type(unless_exists).__name__}")
-        self.events = _events(events, stream)
-        self.condition = None if condition is None else _condition(condition)
-        self.stream = stream
-        self.unless_exists = unless_exists
+            raise InvalidQuery(
+                f"unless_exists is a Query, not {type(unless_exists).__name__}",
+                hint="write unless_exists=Query.of(…)",
+            )
+        put = object.__setattr__
+        put(self, "events", _events(events, stream))
+        put(self, "condition", None if condition is None else _condition(condition))
+        put(self, "stream", stream)
+        put(self, "unless_exists", unless_exists)
+
+    def _key(self) -> Any:
+        return self.events, self.condition, self.stream, self.unless_exists
 
     def guard(self) -> AppendCondition | None:
         """What the log records: the condition, with `unless_exists` as a part after 0."""
@@ -206,12 +221,17 @@ class RecordedAppend(msgspec.Struct, frozen=True):
     last: int
     condition: AppendCondition | None
     status: Status
-    raw_recorded_at: int
+    recorded_at: datetime
 
-    @property
-    def recorded_at(self) -> datetime:
-        """When the log took it (UTC)."""
-        return from_microseconds(self.raw_recorded_at)
+
+def check_max_data_bytes(value: object) -> int:
+    """The limit of an event's data."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_APPEND_BYTES:
+        raise InvalidInput(
+            f"max_data_bytes is a whole number from 1 to {MAX_APPEND_BYTES:,}, not {value!r:.40}",
+            hint=f"leave it out for {MAX_DATA_BYTES:,}",
+        )
+    return value
 
 
 def check_size(events: Sequence[Event], max_data_bytes: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import math
 import os
 import struct
 import time
@@ -14,11 +13,11 @@ from uuid import UUID
 
 import msgspec
 
+from .codec import encode_value
 from .errors import InvalidEvent, InvalidInput
 from .foreign import Accessor, TagAccessor, event_fields
-from .names import MAX_TAGS, RESERVED, check_key, check_name, check_own_name, check_tags, key_tag
+from .names import MAX_TAGS, RESERVED, check_key, check_own_name, check_place, check_tags, key_tag
 from .speedups import native
-from .tag_id import as_json
 
 T = TypeVar("T")
 
@@ -165,8 +164,8 @@ class Event(_Data):
         put(self, "tags", _event_tags(tags))
         put(self, "raw_id", new_id() if id is None else _uuid(id).bytes)
         put(self, "metadata", {} if metadata is None else check_metadata(metadata))
-        put(self, "stream", None if stream is None else check_name(stream, "stream", InvalidEvent))
-        put(self, "subject", None if subject is None else check_name(subject, "subject", InvalidEvent))
+        put(self, "stream", None if stream is None else check_place(stream, "stream", InvalidEvent))
+        put(self, "subject", None if subject is None else check_place(subject, "subject", InvalidEvent))
         put(self, "key", None)
 
     @property
@@ -198,6 +197,7 @@ class Event(_Data):
 
     def in_stream(self, stream: str) -> Event:
         """The same event in a stream; an event that is in another one already is refused."""
+        stream = check_place(stream, "stream", InvalidInput)
         if self.stream == stream:
             return self
         if self.stream is not None:
@@ -205,7 +205,7 @@ class Event(_Data):
                 f"the event is in stream {self.stream!r}, the append says {stream!r}",
                 hint="give the stream once: on the event or on the append",
             )
-        return self._copy(stream=check_name(stream, "stream", InvalidInput))
+        return self._copy(stream=stream)
 
     def to_json(self) -> str:
         """One line of JSON with sorted keys; data that is not JSON goes as `data_base64`."""
@@ -366,7 +366,8 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
             position = int(fields.pop("position"))
             recorded_at = to_microseconds(datetime.fromisoformat(fields.pop("recorded_at")))
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidEvent(f"not the JSON form of a sequenced event: {error!r}") from error
+            raise InvalidEvent(f"not the JSON form of a sequenced event: {error!r}", hint=_FORM) from error
+        _check_fields(fields)
         return cls(
             position,
             fields["type"],
@@ -408,6 +409,18 @@ def encode_metadata(metadata: Mapping[str, str]) -> bytes | None:
     return encode_sorted(metadata) if metadata else None
 
 
+_FORM = 'write {"type": "…", "data": {…}, "tags": ["…"]}'
+
+
+def _check_fields(fields: Mapping[str, Any]) -> None:
+    """Refuse what no event of a log can have."""
+    tags, metadata = fields.get("tags", []), fields.get("metadata", {})
+    texts = [fields["type"], *(fields[name] for name in ("stream", "subject", "key") if name in fields)]
+    if not isinstance(tags, list) or not all(isinstance(text, str) for text in [*texts, *tags]):
+        raise InvalidEvent("type, tags, stream and subject of an event are text", hint=_FORM)
+    check_metadata(metadata)
+
+
 def _decode_fields(text: str | bytes) -> dict[str, Any]:
     known = {*Event.__slots__, "id", "position", "recorded_at"} - {"raw_id"}
     try:
@@ -416,18 +429,22 @@ def _decode_fields(text: str | bytes) -> dict[str, Any]:
         encoded = fields.pop("data_base64", None)
         decoded = None if encoded is None else base64.b64decode(encoded, validate=True)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
-        raise InvalidEvent(f"not the JSON form of an event: {error}") from error
+        raise InvalidEvent(f"not the JSON form of an event: {error}", hint=_FORM) from error
     if decoded is not None and raw is not msgspec.UNSET:
-        raise InvalidEvent("an event has data or data_base64, not both")
+        raise InvalidEvent("an event has data or data_base64, not both", hint="leave one of them out")
     if decoded is not None:
         fields["data"] = decoded
     elif raw is not msgspec.UNSET:
         fields["data"] = bytes(raw)
     unknown = fields.keys() - known
     if unknown or "type" not in fields or "data" not in fields:
+        missing = [name for name in ("type", "data") if name not in fields]
+        what = (
+            f"has unknown fields: {sorted(unknown)}" if unknown else f"lacks its {' and its '.join(missing)}"
+        )
         raise InvalidEvent(
-            f"an event has type, data and no unknown field; unknown here: {sorted(unknown)}",
-            hint='write {"type": "…", "data": {…}, "tags": ["…"]}',
+            f"an event {what}",
+            hint=_FORM,
         )
     return {name: value for name, value in fields.items() if value is not None or name == "data"}
 
@@ -435,29 +452,7 @@ def _decode_fields(text: str | bytes) -> dict[str, Any]:
 def _encode(data: Any) -> bytes:
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
-    try:
-        encoded = msgspec.json.encode(data, enc_hook=as_json)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidEvent(
-            f"data is not a JSON value: {error}", hint="pass JSON values, or bytes you encoded yourself"
-        ) from error
-    if b"null" in encoded:
-        refuse_nan(data)
-    return encoded
-
-
-def refuse_nan(data: Any) -> None:
-    """Refuse a JSON value with a NaN or an infinity in it; encoded, they would have become null."""
-    if _has_nan(data):
-        raise InvalidEvent("JSON has no NaN and no infinity", hint="write null or text instead")
-
-
-def _has_nan(data: Any) -> bool:
-    if isinstance(data, float):
-        return not math.isfinite(data)
-    if isinstance(data, Mapping):
-        return any(_has_nan(value) for value in data.values())
-    return isinstance(data, (list, tuple, set, frozenset)) and any(map(_has_nan, data))
+    return encode_value(data, "data", InvalidEvent, hint="pass JSON values, or bytes you encoded yourself")
 
 
 def _event_tags(tags: Iterable[str]) -> tuple[str, ...]:

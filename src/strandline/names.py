@@ -27,7 +27,9 @@ def check_name(value: object, kind: str, error: type[InvalidInput]) -> str:
     if not 1 <= len(value) <= MAX_NAME:
         raise error(
             f"a {kind} has 1 to {MAX_NAME} characters, this one has {len(value)}",
-            hint=f"shorten the {kind}, or put the long value into the event's data",
+            hint=f"shorten the {kind}, or put the long value into the event's data"
+            if value
+            else f"leave the {kind} out, or give it a text",
         )
     if _FORBIDDEN.search(value):
         raise error(
@@ -48,6 +50,11 @@ def check_own_name(value: object, kind: str, error: type[InvalidInput]) -> str:
     return name
 
 
+def check_place(value: object, kind: str, error: type[InvalidInput]) -> str:
+    """Return a stream or a subject; a TagId means its tag there, too."""
+    return check_name(getattr(value, "tag", value), kind, error)
+
+
 def check_key(value: object, error: type[InvalidInput]) -> str:
     """Return `value` if it may be an idempotency key: like a name, but it may be longer."""
     if not isinstance(value, str) or not 1 <= len(value) <= MAX_KEY or _FORBIDDEN.search(value):
@@ -63,9 +70,10 @@ def name_list(values: object, kind: str, error: type[InvalidInput]) -> Sequence[
     if isinstance(values, (list, tuple)):
         return values
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        shown = values.__name__ if isinstance(values, type) else repr(values)
         raise error(
-            f"{kind}s are a list, not {type(values).__name__}: {values!r:.80}",
-            hint=f"write [{values!r:.60}]",
+            f"{kind}s are a list, not {type(values).__name__}: {shown:.80}",
+            hint="write []" if values is None else f"write [{shown:.60}]",
         )
     return list(values)
 
@@ -83,7 +91,7 @@ def check_tags(values: object, error: type[InvalidInput]) -> tuple[str, ...]:
         and tag.isascii()
         and tag.isprintable()
         and tag[0] != RESERVED
-        else check_own_name(getattr(tag, "tag", tag), "tag", error)
+        else check_own_name(tag if isinstance(tag, type) else getattr(tag, "tag", tag), "tag", error)
         for tag in listed
     ]
     return tuple(tags) if len(tags) == 1 else tuple(sorted(set(tags)))

@@ -10,7 +10,7 @@ import msgspec
 
 from .errors import InvalidQuery
 from .event import encode_sorted
-from .names import RESERVED, RETAGGED, check_key, check_name, check_tags, index_tags, name_list
+from .names import RESERVED, RETAGGED, check_key, check_name, check_place, check_tags, index_tags, name_list
 from .speedups import native
 from .where import Payload, both, check_where, portable, where_matches
 
@@ -111,8 +111,8 @@ class QueryItem(FrozenValue):
             wanted,
             check_tags(tags, InvalidQuery),
             excluded,
-            None if stream is None else check_name(stream, "stream", InvalidQuery),
-            None if subject is None else check_name(subject, "subject", InvalidQuery),
+            None if stream is None else check_place(stream, "stream", InvalidQuery),
+            None if subject is None else check_place(subject, "subject", InvalidQuery),
             None if where is None else check_where(where),
             None if key is None else check_key(key, InvalidQuery),
         )
@@ -323,7 +323,7 @@ class Query(FrozenValue):
         """The query that `to_json` wrote."""
         try:
             return cls.from_fields(msgspec.json.decode(text))
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError) as error:
             raise InvalidQuery(f"not the JSON form of a query: {error}", hint=_FORM) from error
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from itertools import chain
 from types import TracebackType
@@ -71,14 +72,40 @@ class Read:
             yield event.to_line() + b"\n"
 
 
+class Place:
+    """Where a subscription is. An error or an interrupt leaves it there: who asks again misses nothing."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+        self.span: Span | None = Span(after)  # what to read next; None if there is nothing but to wait
+        self._at_hand: Iterator[SequencedEvent] = iter(())
+
+    def next_at_hand(self) -> SequencedEvent | None:
+        """The next event that was read already."""
+        return next(self._at_hand, None)
+
+    def has_read(self, page: Page) -> None:
+        """Go on with the events of a page, and then behind it."""
+        self._at_hand = iter(page.events)
+        self.after, self.span = max(self.after, page.head), page.rest
+
+    def has_waited(self) -> None:
+        """Go on with what is newer."""
+        self.span = Span(self.after)
+
+
 class Subscription:
-    """A blocking iterator over the log that waits for more at its end, until it is stopped."""
+    """A blocking iterator over the log that waits for more at its end, until it is stopped.
+
+    Threads that share one get different events.
+    """
 
     def __init__(self, store: Readable, query: Query, after: int) -> None:
         self._store = store
         self._query = query
         self._is_stopped = False
-        self._events = self._follow(after)
+        self._place = Place(after)
+        self._turn = threading.Lock()
 
     def stop(self) -> None:
         """End the iteration, from any thread."""
@@ -89,7 +116,13 @@ class Subscription:
         return self
 
     def __next__(self) -> SequencedEvent:
-        return next(self._events)
+        event = None if self._is_over() else self._place.next_at_hand()
+        if event is None:
+            with self._turn:
+                event = self._next()
+        if event is None:
+            raise StopIteration
+        return event
 
     def __enter__(self) -> Self:
         return self
@@ -102,22 +135,22 @@ class Subscription:
     def _is_over(self) -> bool:
         return self._is_stopped or self._store.is_closed
 
-    def _follow(self, after: int) -> Iterator[SequencedEvent]:
-        span: Span | None = Span(after)
+    def _next(self) -> SequencedEvent | None:
+        place = self._place
         while not self._is_over():
-            if span is None:
-                self._store.watch.wait(after, self._is_over)
-                span = Span(after)
+            event = place.next_at_hand()
+            if event is not None:
+                return event
+            if place.span is None:
+                self._store.watch.wait(place.after, self._is_over)
+                place.has_waited()
                 continue
             try:
-                page = self._store.read_page(self._query, span, NEXT_PAGES)
+                page = self._store.read_page(self._query, place.span, NEXT_PAGES)
             except StoreClosed:
-                return
-            for event in page.events:
-                yield event
-                if self._is_over():
-                    return
-            after, span = max(after, page.head), page.rest
+                return None
+            place.has_read(page)
+        return None
 
 
 def check_query(query: Query | None) -> Query:

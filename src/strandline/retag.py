@@ -21,6 +21,9 @@ from .tag_id import TagId
 
 MAX_CHANGES = 1_000
 
+Replacements = Mapping[str, Iterable[str]] | Mapping[type[TagId], Iterable[str]]
+"""Values by the prefix of the tags that they take the place of, or by the kind of id that has it."""
+
 
 class Change(msgspec.Struct, frozen=True):
     """What happened to the tags of the event at `position`."""
@@ -53,7 +56,7 @@ class Retag:
         self,
         target: Query | int | Iterable[int],
         add: Iterable[str] = (),
-        replace: Mapping[str, Iterable[str]] | None = None,
+        replace: Replacements | None = None,
     ) -> None:
         self.target = target if isinstance(target, Query) else _positions(target)
         self.add = check_tags(add, InvalidInput)
@@ -83,7 +86,10 @@ class Retag:
     def checked(self, position: int, found: SequencedEvent | None) -> SequencedEvent:
         """The event at a position that was asked for, if it may be retagged."""
         if found is None:
-            raise InvalidInput(f"there is no event at position {position}", hint="positions start at 1")
+            raise InvalidInput(
+                f"there is no event at position {position}",
+                hint="positions are 1 to store.head(); ask for events by a query, or by event.position",
+            )
         if found.type.startswith(RESERVED):
             raise InvalidInput(
                 f"event {position} is the store's own ({found.type}) and keeps its tags",
@@ -144,12 +150,13 @@ def _positions(target: int | Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted({check_position(position, "a position to retag") for position in target}))
 
 
-def _replacements(replace: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+def _replacements(replace: Replacements) -> dict[str, set[str]]:
     if not isinstance(replace, Mapping):
         raise InvalidInput("replace is a mapping", hint='write replace={"student": ["s2"]}')
     checked: dict[str, set[str]] = {}
     for prefix, values in replace.items():
-        name = check_own_name(prefix, "tag prefix", InvalidInput)
+        meant = prefix.prefix if isinstance(prefix, type) and issubclass(prefix, TagId) else prefix
+        name = check_own_name(meant, "tag prefix", InvalidInput)
         listed = name_list(values, "value", InvalidInput)
         checked[name] = {check_own_name(_tag(name, value), "tag", InvalidInput) for value in listed}
     return checked

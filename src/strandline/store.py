@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypedDict, TypeVar, TypeVarTuple, Unpack, overload
@@ -18,6 +18,7 @@ from .append import (
     AppendRequest,
     AppendResult,
     RecordedAppend,
+    check_max_data_bytes,
     check_position,
     check_size,
 )
@@ -65,7 +66,7 @@ from .reading import (
     first_size,
     next_page,
 )
-from .retag import Retag
+from .retag import Replacements, Retag
 from .tag_id import IdValue
 from .where import refuse_inside_matcher
 
@@ -112,6 +113,7 @@ def connect(
     `strict_tags` a decision's event that carries none of its boundary's tags is an `InvalidEvent`; otherwise
     it is written with a warning, `MissingTags`.
     """
+    check_max_data_bytes(max_data_bytes)  # before a file is made
     engine = open_engine(url, log=log, clock=clock, record_conditions=record_conditions, create=create)
     return EventStore(
         engine,
@@ -134,7 +136,7 @@ class EventStore:
     ) -> None:
         self.engine = engine
         self.strict_tags = strict_tags
-        self.max_data_bytes = max_data_bytes
+        self.max_data_bytes = check_max_data_bytes(max_data_bytes)
         self.decisions = DecisionCache(decision_cache)
         self.watch = HeadWatch(engine)
         self.sequencer = Sequencer(engine, self.watch.look)
@@ -169,7 +171,7 @@ class EventStore:
         query_or_positions: Query | int | Iterable[int],
         *,
         add: Iterable[str] = (),
-        replace: Mapping[str, Iterable[str]] | None = None,
+        replace: Replacements | None = None,
     ) -> AppendResult:
         """Change the tags of events: `add=["vip"]`, or `replace={"student": ["s2"]}` for all `student:*`.
 
@@ -415,7 +417,7 @@ class EventStore:
         self,
         target: Query | int | Iterable[int],
         add: Iterable[str],
-        replace: Mapping[str, Iterable[str]] | None,
+        replace: Replacements | None,
     ) -> Retag:
         """The retag, if this store may take it now."""
         self.check_usable()

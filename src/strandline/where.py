@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from .codec import encode_value
 from .errors import InvalidInput, InvalidQuery
-from .tag_id import as_json
 
 METADATA: Final = "$metadata"
 ALL_OF: Final = "$and"
@@ -104,10 +104,7 @@ _TAKE_A_LIST: Final = frozenset({"$in", "$nin", "$hasAny", ALL_OF})
 def check_where(where: object) -> dict[str, Any] | Callable[[Any], bool]:
     """Return a private copy of an object matcher, or the callable itself."""
     if isinstance(where, Mapping):
-        try:
-            copy = msgspec.json.decode(msgspec.json.encode(where, enc_hook=as_json))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidQuery(f"where is not JSON: {error}", hint="use JSON values only") from error
+        copy = msgspec.json.decode(encode_value(where, "where", InvalidQuery, hint="use JSON values only"))
         _check_depth(copy)
         _check_top(copy)
         return dict(copy)

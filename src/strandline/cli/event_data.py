@@ -17,7 +17,7 @@ def event_data(text: str | None, *, raw: bool) -> bytes:
     data = _given(text)
     if raw:
         return data
-    data = data.strip() or b"{}"
+    data = data.strip() or (b"{}" if text is None else b"")
     try:
         msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError) as error:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from ..codec import refuse_nan
 from ..errors import InvalidEvent
-from ..event import refuse_nan
 from ..speedups import native
 from ..tag_id import as_json
 
@@ -41,13 +41,16 @@ def encode(value: object) -> bytes:
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidEvent(f"{value!r:.80} cannot be written as JSON: {error}", hint=JSON_TYPES) from error
     if b"null" in data:
-        refuse_nan(msgspec.to_builtins(value, enc_hook=as_json))
+        refuse_nan(msgspec.to_builtins(value, enc_hook=as_json), "data", InvalidEvent)
     return data
 
 
 def no_json_form(value: object) -> InvalidEvent:
     """The error for a value that JSON would change."""
-    return InvalidEvent(f"{value!r:.80} does not come back from JSON as it was", hint=JSON_TYPES)
+    return InvalidEvent(
+        f"{value!r:.80} does not come back from JSON as it was",
+        hint=f"{JSON_TYPES}; and the type that it holds: list[StudentId], not list[str], for such ids",
+    )
 
 
 def decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:

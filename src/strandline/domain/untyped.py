@@ -10,7 +10,7 @@ import msgspec
 from ..append import AppendCondition, AppendRequest, AppendResult
 from ..errors import InvalidEvent, InvalidInput, InvalidQuery
 from ..event import Event, SequencedEvent
-from ..names import check_name, check_tags
+from ..names import check_place, check_tags
 from ..partition import stream_for
 from ..query import Query, QueryItem
 from ..tag_id import TagId
@@ -113,7 +113,7 @@ def _destination(scope: Scope, stream: Route | None) -> str | None:
     if stream is None:
         return scope.stream
     name = stream(scope.tags) if callable(stream) else stream
-    return None if name is None else check_name(name, "stream", InvalidInput)
+    return None if name is None else check_place(name, "stream", InvalidInput)
 
 
 def _call(

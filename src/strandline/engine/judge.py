@@ -9,13 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
 from ..append import AppendCondition, AppendRequest, AppendResult
-from ..errors import AppendConditionFailed, EventIdConflict, StrandlineError
+from ..errors import AppendConditionFailed, StrandlineError
 from ..event import Event, SequencedEvent
 from ..names import RESERVED
 from ..query import Query
 from ..retag import Change, Retag, changes_of, meaning_changed, plan, retag_events
 from . import Outcome, Work
-from .rules import is_repeat, position_beyond_head, retag_hint
+from .rules import id_conflict, is_repeat, position_beyond_head, retag_hint
 
 PlannedChange = tuple[SequencedEvent, Change, tuple[str, ...]]
 
@@ -52,9 +52,11 @@ class Judge(ABC):
             return None
         if position is not None:
             result = self._result_holding(position)
-            if is_repeated(events, self._events_appended(result.first, result.last)):
+            earlier = self._events_appended(result.first, result.last)
+            if is_repeat(events, earlier):
                 return result
-        raise id_conflict()
+            raise id_conflict(events, earlier)
+        raise id_conflict(events, ())
 
     def _check(self, part: AppendCondition) -> None:
         query, after, head = part.fail_if_events_match, part.after, self._head()
@@ -150,13 +152,3 @@ class Judge(ABC):
     @abstractmethod
     def _insert_retag(self, events: Sequence[Event], changes: Sequence[PlannedChange]) -> AppendResult:
         """Write `$retagged` events and do what they say."""
-
-
-def is_repeated(events: Sequence[Event], appended: Sequence[SequencedEvent]) -> bool:
-    """Whether the events say again what was appended."""
-    return is_repeat(events, appended, [event.tags for event in appended])
-
-
-def id_conflict() -> EventIdConflict:
-    """The refusal of an append that uses an id again."""
-    return EventIdConflict("an id of the append is taken already, and it is not a repeat")

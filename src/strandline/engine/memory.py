@@ -12,15 +12,15 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from ..append import AppendCondition, AppendRequest, AppendResult, RecordedAppend, Status
-from ..errors import AppendConditionFailed, EventIdConflict, StrandlineError
-from ..event import Event, SequencedEvent
+from ..errors import AppendConditionFailed, StrandlineError
+from ..event import Event, SequencedEvent, from_microseconds
 from ..names import RETAGGED
 from ..query import Query
 from ..retag import MAX_CHANGES, Retag, changes_of, meaning_changed, plan, retag_events
 from . import Batch, Outcome, Page, Snapshot, Span, Stats, Work
 from .following import DeadLetter, FollowerRow
 from .memory_following import MemoryFollowing, MemoryTransaction, no_tables
-from .rules import Time, is_repeat, position_beyond_head, record_status, retag_hint
+from .rules import Time, id_conflict, is_repeat, position_beyond_head, record_status, retag_hint
 
 SHORT_LOG = 1_000  # all of it is looked at by every read
 
@@ -87,11 +87,14 @@ class MemoryEngine:
             return None
         if found:
             result = self._result_holding(found[0].position)
-            earlier = self._log[result.first - 1 : result.last]
-            tags = [self._tags[event.position - 1][0][1] for event in earlier]
-            if is_repeat(events, earlier, tags):
+            earlier = [self._as_appended(event) for event in self._log[result.first - 1 : result.last]]
+            if is_repeat(events, earlier):
                 return result
-        raise EventIdConflict("an id of the append is taken already, and it is not a repeat")
+            raise id_conflict(events, earlier)
+        raise id_conflict(events, ())
+
+    def _as_appended(self, event: SequencedEvent) -> SequencedEvent:
+        return event.with_present_tags(self._tags[event.position - 1][0][1])
 
     def _check(self, part: AppendCondition) -> None:
         if part.after > len(self._log):
@@ -122,7 +125,9 @@ class MemoryEngine:
             self._tags.append([(position, event.tags)])
         status: Status = record_status(guard, record_conditions=self._record_conditions)
         kept = guard if status == "recorded" else None
-        self._appends.append(RecordedAppend(first, len(self._log), kept, status, recorded_at))
+        self._appends.append(
+            RecordedAppend(first, len(self._log), kept, status, from_microseconds(recorded_at))
+        )
         return AppendResult(first, len(self._log), len(events))
 
     def _retag(self, retag: Retag) -> AppendResult:

@@ -59,7 +59,10 @@ def open_engine(
 def place_of(url: str | os.PathLike[str]) -> Place:
     """What a URL means."""
     if not isinstance(url, (str, os.PathLike)):
-        raise InvalidInput(f"a store is named by text or a path, not {type(url).__name__}")
+        raise InvalidInput(
+            f"a store is named by text or a path, not {type(url).__name__}",
+            hint='for example strandline.connect("school.db")',
+        )
     text = os.fsdecode(url)
     if text == "memory:":
         return Place("memory", text)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from ..append import AppendCondition, Status
-from ..errors import InvalidInput
+from ..errors import EventIdConflict, InvalidInput
 from ..event import Event, SequencedEvent, to_microseconds
 from . import Clock
 
@@ -15,6 +15,11 @@ class Time:
     """The clock of a log: microseconds that never decrease."""
 
     def __init__(self, clock: Clock | None = None) -> None:
+        if clock is not None and not callable(clock):
+            raise InvalidInput(
+                f"a clock is a function that returns the time, not {clock!r:.40}",
+                hint="for example clock=lambda: datetime.now(UTC)",
+            )
         self._clock = clock
 
     def now(self, last: int) -> int:
@@ -39,19 +44,46 @@ class Time:
             ) from error
 
 
-def is_repeat(
-    events: Sequence[Event], earlier: Sequence[SequencedEvent], tags: Sequence[tuple[str, ...]]
-) -> bool:
-    """Whether an append says again, in order, what an earlier one wrote (`tags` as appended)."""
+_SAID_AGAIN = ("type", "data", "stream", "subject", "tags")
+
+
+def is_repeat(events: Sequence[Event], earlier: Sequence[SequencedEvent]) -> bool:
+    """Whether an append says again, in order, what an earlier one wrote (which has its tags as appended)."""
     return len(events) == len(earlier) and all(
-        new.raw_id == old.raw_id
-        and new.type == old.type
-        and new.data == old.data
-        and new.stream == old.stream
-        and new.subject == old.subject
-        and new.tags == old_tags
-        for new, old, old_tags in zip(events, earlier, tags, strict=True)
+        new.raw_id == old.raw_id and not _differences(new, old)
+        for new, old in zip(events, earlier, strict=True)
     )
+
+
+def id_conflict(events: Sequence[Event], earlier: Sequence[SequencedEvent]) -> EventIdConflict:
+    """The refusal of an append that uses an id again: of an earlier one, or, if there is none, one of its own."""
+    positions = {old.raw_id: old.position for old in earlier}
+    seen = set[bytes]()
+    for new in events:
+        if new.raw_id in seen:
+            return EventIdConflict(f"the id {new.id} is twice in this append")
+        seen.add(new.raw_id)
+    (taken, position), *_ = [(new.id, positions[new.raw_id]) for new in events if new.raw_id in positions]
+    return EventIdConflict(
+        f"the id {taken} is that of event {position}, and this append is no repeat of the one that wrote it:"
+        f" {_why_no_repeat(events, earlier)}"
+    )
+
+
+def _why_no_repeat(events: Sequence[Event], earlier: Sequence[SequencedEvent]) -> str:
+    if len(events) != len(earlier):
+        return f"it has {len(events)} events, that one {len(earlier)}"
+    for number, (new, old) in enumerate(zip(events, earlier, strict=True), 1):
+        if new.raw_id != old.raw_id:
+            return f"event {number} of it has the id {new.id}, that of the other {old.id}"
+        if differences := _differences(new, old):
+            return f"event {number} of it has {' and '.join(f'other {name}' for name in differences)}"
+    raise AssertionError("it is a repeat")
+
+
+def _differences(new: Event, old: SequencedEvent) -> list[str]:
+    """What a repeat must say again, and this one does not."""
+    return [name for name in _SAID_AGAIN if getattr(new, name) != getattr(old, name)]
 
 
 def record_status(guard: AppendCondition | None, *, record_conditions: bool) -> Status:

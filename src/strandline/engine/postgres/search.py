@@ -8,7 +8,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from ...append import AppendCondition, AppendResult, RecordedAppend, Status
-from ...event import SequencedEvent
+from ...event import SequencedEvent, from_microseconds
 from ...query import Query
 from .. import Page, Snapshot, Span, Stats
 from .address import Address
@@ -203,4 +203,4 @@ def status_of(condition: str | None) -> Status:
 def _recorded(first: int, last: int, condition: str | None, recorded_at: int) -> RecordedAppend:
     status = status_of(condition)
     kept = AppendCondition.from_json(condition) if status == "recorded" and condition else None
-    return RecordedAppend(first, last, kept, status, recorded_at)
+    return RecordedAppend(first, last, kept, status, from_microseconds(recorded_at))

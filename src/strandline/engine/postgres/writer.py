@@ -14,8 +14,8 @@ from ...names import RETAGGED
 from ...query import Query
 from ...retag import Retag
 from .. import Outcome, Work
-from ..judge import Judge, PlannedChange, id_conflict, is_repeated
-from ..rules import Time, position_beyond_head
+from ..judge import Judge, PlannedChange
+from ..rules import Time, id_conflict, is_repeat, position_beyond_head
 from .batch import Batch, database_can_judge
 from .binary import Value
 from .connection import Connection
@@ -78,7 +78,9 @@ class Writer:
                 for outcome in self._outcomes(batch, rows)
             ]
         )
-        return [next(judged) if _has_own_ids(request) else id_conflict() for request in requests]
+        return [
+            next(judged) if _has_own_ids(request) else id_conflict(request.events, ()) for request in requests
+        ]
 
     def _batches(self, requests: Sequence[AppendRequest]) -> list[Batch]:
         batches = [Batch(record_conditions=self._record_conditions)]
@@ -113,7 +115,8 @@ class Writer:
                 return result
             search = Search(self._connection, self._sql)
             appended = search.events_appended(first, last)  # they never change, so it can be done now
-            return result if is_repeated(request.events, appended) else id_conflict()
+            is_same = is_repeat(request.events, appended)
+            return result if is_same else id_conflict(request.events, appended)
         broken = request.condition.parts[part - 1]  # type: ignore[union-attr]
         if verdict == "beyond":
             return position_beyond_head(broken.after, head)

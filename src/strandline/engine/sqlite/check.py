@@ -32,7 +32,7 @@ _ID_INDEX = "select 1 from pragma_index_list('event') where name = 'event_by_id'
 class SqliteCheck(LogCheck):
     """One run over one snapshot of a file."""
 
-    damage = (*LogCheck.damage, apsw.CorruptError)
+    damage = (*LogCheck.damage, apsw.CorruptError, apsw.SQLError)
 
     def __init__(self, connection: Connection, progress: Progress | None) -> None:
         self._connection = connection

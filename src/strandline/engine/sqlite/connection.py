@@ -205,8 +205,10 @@ def translate(  # noqa: PLR0911  (a table)
             return InvalidInput(
                 f"{path} is not a Strandline store", hint="check the path, or name a new file"
             )
-        case apsw.CorruptError():
-            return CorruptLog(f"{path} is damaged: {error}")
+        case apsw.CorruptError() | apsw.SQLError():  # our statements are right, so the tables are not
+            return CorruptLog(
+                f"{path} is damaged: {error}", hint=f"run: strandline check {path}; then restore a backup"
+            )
         case apsw.ReadOnlyError() | apsw.PermissionsError() | PermissionError():
             return Unavailable(
                 f"{path} cannot be written: {error}",

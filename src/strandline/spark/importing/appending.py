@@ -97,7 +97,7 @@ def first_of_each(chunk: Sequence[Staged]) -> list[Staged]:
 
 
 def _is_same(event: Event, other: SequencedEvent) -> bool:
-    return is_repeat([event], [other], [other.tags])
+    return is_repeat([event], [other])
 
 
 def _conflict(staged: Staged, why: str) -> EventIdConflict:

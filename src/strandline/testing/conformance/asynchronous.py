@@ -227,6 +227,27 @@ class Asynchronous:
 
         run(use())
 
+    def test_async_a_wait_that_is_given_up_loses_nothing(
+        self, open_async: Callable[..., AsyncEventStore]
+    ) -> None:
+        async def use() -> None:
+            async with open_async() as store, store.subscribe() as subscription:
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(anext(subscription), 0.02)
+                await store.append([happened(), happened()])
+                assert (await anext(subscription)).position == 1
+                assert (await asyncio.wait_for(anext(subscription), 20)).position == 2
+                waiting = asyncio.create_task(anext(subscription))
+                await asyncio.sleep(0.02)
+                waiting.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await waiting
+                await store.append(happened())
+                assert (await anext(subscription)).position == 3
+            assert [event async for event in subscription] == []
+
+        run(use())
+
     def test_async_close_drains_what_was_accepted(self, open_async: Callable[..., AsyncEventStore]) -> None:
         async def use() -> None:
             store = open_async()

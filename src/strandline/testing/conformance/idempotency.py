@@ -103,6 +103,19 @@ class Idempotency:
             store.append([event, happened("B"), Event("C", {}, id=event.id)])
         assert store.head() == 0
 
+    def test_a_conflict_of_ids_says_which_and_why(self, store: EventStore) -> None:
+        a, b = happened("A"), happened("B")
+        store.append([happened(), a, b][1:])
+        told = {
+            f"the id {a.id} is that of event 1, .* it has 1 events, that one 2": [a],
+            f"event 1 of it has the id {b.id}, that of the other {a.id}": [b, a],
+            "event 2 of it has other type and other tags": [a, Event("C", b.data, tags=["x"], id=b.id)],
+            f"the id {b.id} is twice in this append": [b, b],
+        }
+        for message, events in told.items():
+            with pytest.raises(EventIdConflict, match=message):
+                store.append(events)
+
     def test_ids_are_judged_before_the_condition(self, store: EventStore) -> None:
         store.append(event_with())
         for condition in (nothing_new(Query.all()), nothing_new(Query.all(), 9)):

@@ -7,9 +7,9 @@ from itertools import islice
 
 import pytest
 
-from ... import EventStore, Query
+from ... import EventStore, InvalidQuery, Query
 from ...reading import Subscription
-from .kit import PATIENCE_SECONDS, happened, in_thread, positions
+from .kit import PATIENCE_SECONDS, happened, in_thread, item, positions
 
 
 def drain(subscription: Subscription, arrived: threading.Event) -> list[int]:
@@ -93,6 +93,32 @@ class Subscriptions:
         with store.subscribe() as subscription:
             assert next(subscription).position == 1
         assert list(subscription) == []
+
+    def test_a_subscription_that_failed_goes_on_where_it_was(self, store: EventStore) -> None:
+        store.append([happened("A", "x") for _ in range(3)])
+        fails = [True]
+
+        def only_then(_: object) -> bool:
+            return 1 // (not fails.pop()) > 0 if fails else True
+
+        subscription = store.subscribe(Query.of(item("x", where=only_then)))
+        with pytest.raises(InvalidQuery, match="ZeroDivisionError"):
+            next(subscription)
+        assert positions(islice(subscription, 3)) == [1, 2, 3]
+
+    def test_threads_that_share_a_subscription_get_different_events(self, store: EventStore) -> None:
+        subscription = store.subscribe(Query.tag("x"))
+        readers = [in_thread(lambda: drain(subscription, threading.Event())) for _ in range(3)]
+        for _ in range(60):
+            store.append([happened("A", "x"), happened("A", "y")])
+        (last,) = islice(store.subscribe(Query.tag("x"), after=118), 1)
+        while subscription._place.after < last.position:
+            threading.Event().wait(0.001)
+        store.append(happened("A", "x"))  # somebody takes this one, or it comes after the end
+        subscription.stop()
+        got = sorted(position for reader in readers for position in reader())
+        assert got[:60] == positions(islice(store.subscribe(Query.tag("x")), 60))
+        assert len(got) == len(set(got)) <= 61
 
     def test_stopping_one_leaves_the_others(self, store: EventStore) -> None:
         store.append(happened())
