@@ -22,14 +22,17 @@ cdef extern from *:
     """
     #define new_text(kind, values, names) PyUnicode_Type.tp_new((PyTypeObject *) (kind), values, names)
     #define is_kind_of_text(kind) (PyType_Check(kind) && PyType_IsSubtype((PyTypeObject *) (kind), &PyUnicode_Type))
+    #define new_object(kind, values) PyBaseObject_Type.tp_new((PyTypeObject *) (kind), values, NULL)
     """
     object new_text(object kind, tuple values, PyObject *names)
     bint is_kind_of_text(object kind)
+    object new_object(object kind, tuple no_values)
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object)
     long long PyLong_AsLongLongAndOverflow(object, int *) except? -1
     Py_ssize_t PyUnicode_GET_LENGTH(object)
+    str PyUnicode_Concat(object, object)
     const unsigned char *PyUnicode_1BYTE_DATA(object)
 
 cdef extern from "<time.h>":
@@ -56,6 +59,7 @@ cdef dict type_lists = {}  # as they were given -> as a query has them
 cdef Slot EVENT_TYPE, EVENT_DATA, EVENT_TAGS, EVENT_STREAM, EVENT_SUBJECT, EVENT_ID, EVENT_METADATA, EVENT_KEY
 cdef Slot ITEM_TYPES, ITEM_TAGS, ITEM_EXCLUDED, ITEM_STREAM, ITEM_SUBJECT, ITEM_WHERE, ITEM_KEY, ITEM_IDENTITY
 cdef Slot QUERY_ITEMS, QUERY_HAS_WHERE
+cdef object ITEM = None, QUERY = None, CONDITION = None  # their classes
 cdef Slot CONDITION_QUERY, CONDITION_AFTER, CONDITION_JOINED
 cdef Slot REQUEST_EVENTS, REQUEST_CONDITION, REQUEST_STREAM, REQUEST_UNLESS_EXISTS
 cdef Slot RECORDED_POSITION, RECORDED_TYPE, RECORDED_DATA, RECORDED_TAGS, RECORDED_METADATA
@@ -80,6 +84,8 @@ def know_events(event, recorded):
 
 def know_queries(item, query):
     """Learn where the classes of queries keep what they have."""
+    global ITEM, QUERY
+    ITEM, QUERY = item, query
     find_slot(&ITEM_TYPES, item, "types")
     find_slot(&ITEM_TAGS, item, "tags")
     find_slot(&ITEM_EXCLUDED, item, "exclude_types")
@@ -94,6 +100,8 @@ def know_queries(item, query):
 
 def know_appends(condition, request):
     """Learn where the classes of appends keep what they have."""
+    global CONDITION
+    CONDITION = condition
     find_slot(&CONDITION_QUERY, condition, "fail_if_events_match")
     find_slot(&CONDITION_AFTER, condition, "after")
     find_slot(&CONDITION_JOINED, condition, "_joined")
@@ -211,15 +219,38 @@ def fill_item(item, types, tags, checked_types):
         type_lists[listed] = kept
     else:
         kept = <object>known
-    put_slot(item, &ITEM_TYPES, kept)
-    put_slot(item, &ITEM_TAGS, plain)
+    put_item(item, kept, plain)
+    return True
+
+
+cdef int put_item(item, tuple types, tuple tags) except -1:
+    put_slot(item, &ITEM_TYPES, types)
+    put_slot(item, &ITEM_TAGS, tags)
     put_slot(item, &ITEM_EXCLUDED, NO_NAMES)
     put_slot(item, &ITEM_STREAM, None)
     put_slot(item, &ITEM_SUBJECT, None)
     put_slot(item, &ITEM_WHERE, None)
     put_slot(item, &ITEM_KEY, None)
-    put_slot(item, &ITEM_IDENTITY, (kept, plain, NO_NAMES, None, None, None, None))
-    return True
+    put_slot(item, &ITEM_IDENTITY, (types, tags, NO_NAMES, None, None, None, None))
+    return 0
+
+
+def query_of_key(tuple types, tuple key, tuple kinds, tuple beginnings):
+    """The query of one item with these types and the tags of a key, which begin so; None if it is no plain one."""
+    cdef Py_ssize_t index
+    cdef list tags = []
+    for index in range(len(key)):
+        if type(key[index]) is not kinds[index]:
+            return None
+        tags.append(PyUnicode_Concat(beginnings[index], key[index]))
+    plain = plain_tags(tags)
+    if plain is None:
+        return None
+    item, query = new_object(ITEM, NO_NAMES), new_object(QUERY, NO_NAMES)
+    put_item(item, types, plain)
+    put_slot(query, &QUERY_ITEMS, (item,))
+    put_slot(query, &QUERY_HAS_WHERE, False)
+    return query
 
 
 def fill_query(query, items, kind, nothing_asked):
@@ -260,6 +291,17 @@ def fill_condition(condition, query, after, kind):
     put_slot(condition, &CONDITION_AFTER, after)
     put_slot(condition, &CONDITION_JOINED, None)
     return True
+
+
+def conditions(list guarded):
+    """The parts of a condition: a query and a position each; None if one of them has to be looked at more closely."""
+    cdef list parts = []
+    for query, after in guarded:
+        part = new_object(CONDITION, NO_NAMES)
+        if not fill_condition(part, query, after, QUERY):
+            return None
+        parts.append(part)
+    return tuple(parts)
 
 
 def fill_request(request, events, condition, kind_of_event, kind_of_condition):
@@ -318,6 +360,17 @@ def decode_tag_id(kind, value):
             return new_text(kind, (value,), NULL)  # what `str.__new__` does, without looking that up
         return str.__new__(kind, value)  # which tells what is wrong
     return value if kind is object else kind(value)
+
+
+def copy_plain(state, kind, set atoms):
+    """A copy of a state whose values need none themselves: they are all of these classes; None if they are not."""
+    cdef dict fields = state.__dict__
+    for value in fields.values():
+        if type(value) not in atoms:
+            return None
+    twin = new_object(kind, NO_NAMES)
+    twin.__dict__ = fields.copy()
+    return twin
 
 
 cdef bint has_line(str lines, str line):

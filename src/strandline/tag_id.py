@@ -22,6 +22,7 @@ class TagId(str):
 
     __slots__ = ()
     prefix: ClassVar[str] = ""
+    _beginning: ClassVar[str] = ":"
 
     def __init_subclass__(cls, *, prefix: str | None = None) -> None:
         super().__init_subclass__()
@@ -33,6 +34,7 @@ class TagId(str):
                 f"{cls.prefix!r:.80} cannot be the prefix of {cls.__name__}'s tags: a colon and the id follow it",
                 hint=f'choose a short one without a colon: class {cls.__name__}(TagId, prefix="course")',
             )
+        cls._beginning = f"{cls.prefix}:"
 
     def __new__(cls, value: IdValue) -> Self:
         if value.__class__ is str and value and cls is not TagId:  # as most are
@@ -57,7 +59,7 @@ class TagId(str):
     @property
     def tag(self) -> str:
         """The tag: prefix and value."""
-        return f"{self.prefix}:{str.__str__(self)}"
+        return self._beginning + self
 
     def __eq__(self, other: object) -> bool:
         """Ids of two kinds are two things: a set of them keeps both."""

@@ -9,7 +9,7 @@ import pytest
 from enrolment import Course, CourseDefined, CourseId, Student, enroll
 
 import strandline
-from strandline import Decision, Event, EventStore, Query, QueryItem, StrandlineError, command
+from strandline import Decision, DomainEvent, Event, EventStore, Query, QueryItem, StrandlineError, command
 from strandline.partition import stream_for
 from strandline.testing import given, interfering
 
@@ -20,6 +20,20 @@ Mistake = Callable[[Any], object]
 @command
 def define_all(courses: list[Course]) -> Iterator[CourseDefined]:
     yield DEFINED
+
+
+class OtherDefined(DomainEvent, type="CourseDefined"):
+    course: CourseId
+
+
+@command
+def define_otherwise(course: Course) -> Iterator[DomainEvent]:
+    yield OtherDefined(course=course.id)
+
+
+def _collect(store: EventStore, event: Any) -> None:
+    with store.boundary(Course("c1")) as boundary:
+        boundary.append(event)
 
 
 def nothing(_: Sequence[Any]) -> list[Event]:
@@ -35,6 +49,11 @@ MISTAKES: dict[str, Mistake] = {
     "options: metadata that is text": lambda _: enroll.with_options(metadata="user"),  # type: ignore[arg-type]
     "options: metadata of numbers": lambda _: enroll.with_options(metadata={"user": 7}),  # type: ignore[dict-item]
     "options: metadata with a surrogate": lambda _: enroll.with_options(metadata={"user": "\ud800"}),
+    "options: a version in the metadata": lambda _: enroll.with_options(metadata={"version": "2"}),
+    "to_event: another version in the metadata": lambda _: DEFINED.to_event(metadata={"version": "2"}),
+    "boundary: a list": lambda store: _collect(store, [DEFINED]),
+    "boundary: another class of a type": lambda store: _collect(store, OtherDefined(course=CourseId("c1"))),
+    "execute: another class of a type": lambda store: store.execute(define_otherwise, Course("c1")),
     "options: an empty key": lambda _: enroll.with_options(idempotency_key=""),
     "options: a key that is a number": lambda _: enroll.with_options(idempotency_key=7),  # type: ignore[arg-type]
     "options: a key with a line end": lambda _: enroll.with_options(idempotency_key="k\n"),
@@ -99,6 +118,9 @@ MISTAKES: dict[str, Mistake] = {
     "interfering: no store": lambda _: interfering(None, DEFINED).__enter__(),  # type: ignore[arg-type]
     "interfering: no event": lambda store: interfering(store, 5).__enter__(),  # type: ignore[arg-type]
     "a cache of less than nothing": lambda _: strandline.connect("memory:", decision_cache=-1),
+    "data of no bytes": lambda _: strandline.connect("memory:", max_data_bytes=0),
+    "data of text": lambda _: strandline.connect("memory:", max_data_bytes="5"),  # type: ignore[arg-type]
+    "a clock that is a number": lambda _: strandline.connect("memory:", clock=5),  # type: ignore[arg-type]
     "a cache of text": lambda _: strandline.connect("memory:", decision_cache="big"),  # type: ignore[arg-type]
 }
 

@@ -459,10 +459,10 @@ def test_a_log_that_lost_its_end_is_read_from_the_start(store: EventStore) -> No
     """As after the restore of a backup: the state that is kept knows more than the log."""
     ahead = Places("c1")
     ahead.students.append("of another past")
-    store.decisions._keep(Member(ahead, 9, is_own=True))
+    store.decisions._keep(Member.of(ahead, 9, is_own=True))
     store.execute(join, Places("c1"), "s2")
     assert store.project(Places("c1")).students == ["s2"]
-    store.decisions._keep(Member(ahead, 9))
+    store.decisions._keep(Member.of(ahead, 9))
     assert store.project(Places("c1")).students == ["s2"]
 
 

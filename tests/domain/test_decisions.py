@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -159,6 +160,26 @@ def test_a_conflict_is_decided_again_on_what_is_new(store: EventStore) -> None:
         executed = store.execute(command(sign_up), Course("c1"), "s1")
     assert (executed.attempts, executed.position) == (3, 4)
     assert store.project(Course("c1")).taken == 3
+
+
+def test_pauses_between_attempts_are_random_parts_of_one_that_doubles(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("strandline.store.time", SimpleNamespace(sleep=pauses.append))
+    decide = command(sign_up).with_options(attempts=12)
+    for _ in range(20):
+        with (
+            interfering(store, *map(subscribed, "abcdefghijklm")),
+            pytest.raises(AppendConditionFailed),
+        ):
+            store.execute(decide, Course("c1"), "s1")
+    assert len(pauses) == 20 * 11
+    for attempt in range(11):
+        longest = min(0.25, 0.002 * 2**attempt)
+        drawn = pauses[attempt::11]
+        assert 0 <= min(drawn) < longest / 2 < max(drawn) <= longest
+        assert len(set(drawn)) == 20
 
 
 def test_attempts_are_bounded_and_the_last_error_tells(store: EventStore) -> None:

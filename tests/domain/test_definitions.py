@@ -517,6 +517,48 @@ def a_guard_with_the_type_name_of_another_event() -> None:
     def odd(course: Course) -> Any: ...
 
 
+@mistake("Shared.seen is one list for all states", r"seen: list\[…\] = …")
+def a_list_without_a_type() -> None:
+    class Shared(Projection):
+        id: CourseId
+        seen = []
+
+
+@mistake("Below.by_day is one dict for all states", "ClassVar")
+def a_dict_of_a_base_class_without_a_type() -> None:
+    class Below:
+        by_day = {}
+
+    class Above(Below, Projection):
+        id: CourseId
+
+
+@mistake("Odd has options that a projection has not", "last_only=True, version=2")
+def an_unknown_option_of_a_projection() -> None:
+    class Odd(Projection, foo=1):
+        id: CourseId
+
+
+@mistake("Odd has options that a projection has not", "last_only=True, version=2")
+def a_version_that_is_text() -> None:
+    class Odd(Projection, version="2"):
+        id: CourseId
+
+
+@mistake("both have the event type 'CourseDefined'", "use one class for both")
+def a_command_that_gives_another_class_of_a_type() -> None:
+    @command
+    def define(course: Course) -> Iterator[OtherDefined]:
+        yield OtherDefined(number=1)
+
+
+@mistake("both have the tag prefix 'course'", "use one class for both")
+def a_command_that_gives_events_with_another_kind_of_id() -> None:
+    @command
+    def rename(course: Course) -> list[StudentSubscribed | OtherRenamed]:
+        return []
+
+
 @pytest.mark.parametrize(("define", "told", "hint"), MISTAKES)
 def test_a_mistake_is_told_where_it_is_made(define: Define, told: str, hint: str) -> None:
     with pytest.raises(InvalidInput, match=told) as caught:
@@ -566,6 +608,26 @@ def test_what_is_unusual_but_right_is_no_mistake() -> None:
     assert (event.stream, event.tags) == ("course:c1", ("course:c1", "course:c2", "course:c3"))
     assert vars(Sub("c1")) == {"id": "c1", "seen": [], "key_count": 0}
     assert [*decide(Course("c1"), [Sub("c1")], Course, lambda _: True)] == [InvoiceWritten(number=1)]
+
+
+def test_private_fields_are_state_too() -> None:
+    class Seats(Projection):
+        KINDS: ClassVar = ["a", "b"]
+        id: CourseId
+        _free: set[str] = set()
+        __twice: dict[str, int] = {}
+
+        @on
+        def subscribed(self, event: StudentSubscribed) -> None:
+            self._free.add(event.student)
+            self.__twice[event.student] = 2
+
+    for _ in range(2):
+        with strandline.connect("memory:") as store:
+            store.append(StudentSubscribed(student=StudentId("s1"), course=CourseId("c1")))
+            assert store.project(Seats("c1"))._free == {"s1"}
+            other = store.project(Seats("c2"))
+            assert vars(other) == {"id": "c2", "_free": set(), "_Seats__twice": {}}
 
 
 def test_defaults_are_not_shared_whatever_they_are_in() -> None:

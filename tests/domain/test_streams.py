@@ -13,6 +13,7 @@ from strandline import (
     AppendCondition,
     AppendConditionFailed,
     DomainEvent,
+    Event,
     EventStore,
     InvalidInput,
     Projection,
@@ -76,6 +77,14 @@ def test_a_stream_that_is_given_is_the_one(store: EventStore) -> None:
     with pytest.raises(InvalidInput, match="is in stream 'course:c1', the append says 'other'"):
         store.append(given("c"), stream="other")
     assert [event.stream for event in store.read()] == ["archive", "course:c1"]
+
+
+def test_an_id_means_its_tag_as_a_stream_and_as_a_subject_too(store: EventStore) -> None:
+    store.append(given("a"), stream=CourseId("c1"))
+    store.append(Event("Noted", {}, subject=CourseId("c1")), stream=CourseId("c1"))
+    assert store.count(Query.stream(CourseId("c1"))) == 2
+    assert store.count(Query.subject(CourseId("c1"))) == 1
+    assert [event.subject for event in store.read(Query.stream("course:c1"))] == [None, "course:c1"]
 
 
 def test_a_stream_can_be_a_condition(store: EventStore) -> None:

@@ -76,7 +76,7 @@ def test_folds_of_many_keys_do_not_read_them_either() -> None:
 
 def test_a_version_of_a_newer_program_is_refused_whoever_looks() -> None:
     with strandline.connect("memory:") as store:
-        store.append(FITS.to_event(metadata={"version": "2"}))
+        store.append(FITS.to_event().with_metadata({"version": "2"}))
         with pytest.raises(InvalidEvent, match="written by a newer program"):
             store.project(Counted("1"))
 

@@ -285,8 +285,13 @@ def test_events_are_folded_alike(events: list[Event], head: int) -> None:
     recorded = [SequencedEvent.of(event, position, 0) for position, event in enumerate(events, 1)]
 
     def folded() -> Any:
-        members = [Member(Joins("a"), head), Member(Leaves("a")), Member(Leaves("b")), Member(Counts("ä"))]
-        members += [Member(Counts(key), head) for key in "ab"]
+        members = [
+            Member.of(Joins("a"), head),
+            Member.of(Leaves("a")),
+            Member.of(Leaves("b")),
+            Member.of(Counts("ä")),
+        ]
+        members += [Member.of(Counts(key), head) for key in "ab"]
         try:
             boundary.fold(members, recorded)
         except ValueError as error:

@@ -47,12 +47,12 @@ class BoundaryOf:
                 hint="give the command a projection parameter, or use store.append",
             )
         self.members = members
-        refuse_clashes_of("a boundary", tuple([member.name[0] for member in members]))
+        refuse_clashes_of("a boundary", tuple([member.shape.projection for member in members]))
 
     @classmethod
     def fresh(cls, projections: Iterable[Projection]) -> BoundaryOf:
         """The boundary with nothing folded yet."""
-        return cls([Member(projection._fresh()) for projection in projections])
+        return cls([Member.of(projection._fresh()) for projection in projections])
 
     @property
     def states(self) -> tuple[Projection, ...]:
@@ -68,9 +68,19 @@ class BoundaryOf:
     def condition(self) -> AppendCondition | None:
         """Nothing that matters is newer than the reads."""
         members = self.members
-        if len(members) > 1:
+        if len({member.name for member in members}) < len(members):
             members = list({(member.name, member.head): member for member in members}.values())
         return nothing_newer([(member.guard, member.head) for member in members])
+
+
+def refuse_other_classes(members: Sequence[Member], decided: Iterable[Event | DomainEvent]) -> None:
+    """Refuse an event of another class than the boundary's own for that type: who reads it next could not."""
+    for event in decided:
+        if isinstance(event, DomainEvent):
+            for member in members:
+                handled = member.shape.handlers.get(event.event_type)
+                if handled is not None and handled[1] is not type(event):
+                    refuse_clashes("a decision", (handled[1], type(event)), ())
 
 
 def nothing_newer(guarded: Iterable[tuple[Query | None, int]]) -> AppendCondition | None:
@@ -79,7 +89,10 @@ def nothing_newer(guarded: Iterable[tuple[Query | None, int]]) -> AppendConditio
     Each item is a part of its own: a retag that takes an event out of one item and into another leaves what
     they find together as it is, but not what is folded from each.
     """
-    parts = tuple([AppendCondition(query, head) for query, head in guarded if query is not None])
+    asked = [(query, head) for query, head in guarded if query is not None]
+    parts: tuple[AppendCondition, ...] | None = native.conditions(asked) if native else None
+    if parts is None:
+        parts = tuple([AppendCondition(query, head) for query, head in asked])
     return AppendCondition.of_parts(parts) if parts else None
 
 
@@ -136,13 +149,19 @@ def _take_events(events: Sequence[SequencedEvent], routes: dict[str, list[Route]
                 member.unsaved += 1
 
 
+def carries_all(carried: tuple[str, ...], tags: tuple[str, ...]) -> bool:
+    """Whether all the tags are among those that an event carries."""
+    for tag in tags:  # noqa: SIM110  (`all` takes longer than the rest)
+        if tag not in carried:
+            return False
+    return True
+
+
 def advanced(member: Member, events: Sequence[Written], head: int) -> Member:
     """The member after an own append of these events up to `head`."""
     handlers, tags = member.shape.handlers, member.item.tags
     mine = [
-        (event, read)
-        for event, read in events
-        if event.type in handlers and (not tags or set(tags).issubset(event.tags))
+        (event, read) for event, read in events if event.type in handlers and carries_all(event.tags, tags)
     ]
     after = member.twin()
     after.head, after.is_own, after.unsaved = head, True, member.unsaved + len(mine)

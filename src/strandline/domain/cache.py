@@ -38,13 +38,13 @@ class DecisionCache:
     def member(self, projection: Projection) -> Member:
         """Where to start from: a state that is kept, or nothing folded yet."""
         if not self._kept:
-            return Member(projection._fresh())
+            return Member.of(projection._fresh())
         name = name_of(projection)
         with self._lock:
             kept = self._kept.get(name)
             if kept is not None:
                 self._kept.move_to_end(name)
-        return Member(projection._fresh(), name=name) if kept is None else kept.twin()
+        return Member.of(projection._fresh(), name=name) if kept is None else kept.twin()
 
     def advance(self, members: Sequence[Member], events: Sequence[Written], head: int) -> Steps[None]:
         """Keep the states as they are after our own append: its condition proves that nothing else changed them."""

@@ -18,7 +18,7 @@ from ..errors import InvalidEvent, InvalidInput
 from ..event import Event, SequencedEvent, check_metadata
 from ..names import check_key, check_name, name_list
 from .annotations import Names, names_here
-from .event import DomainEvent
+from .event import VERSION, DomainEvent
 from .handlers import check_events
 from .projection import Projection
 from .signature import ProjectionList, Signature
@@ -92,9 +92,15 @@ class Command(Generic[P, R]):
         known = self.options
         if idempotency_key is not None:
             check_name(idempotency_key, "command's key", InvalidInput)
+        given = {} if metadata is None else check_metadata(metadata)
+        if VERSION in given:
+            raise InvalidInput(
+                f"{VERSION!r} in the metadata is the version of a typed event's data",
+                hint="give it another name: app_version",
+            )
         options = Options(
             known.attempts if attempts is None else check_attempts(attempts),
-            known.metadata if metadata is None else {**(known.metadata or {}), **check_metadata(metadata)},
+            {**known.metadata, **given} if known.metadata else given or None,
             known.idempotency_key if idempotency_key is None else idempotency_key,
         )
         twin = copy.copy(self)

@@ -10,7 +10,7 @@ from ..errors import AppendConditionFailed, InvalidInput
 from ..event import Event
 from ..query import Query, QueryItem
 from ..tag_id import IdValue
-from .boundary import BoundaryOf, Written, nothing_newer
+from .boundary import BoundaryOf, Written, nothing_newer, refuse_other_classes
 from .cache import DecisionCache, catch_up, up_to_date
 from .command import Bound, Command, Executed
 from .event import DomainEvent
@@ -124,6 +124,7 @@ class _Execution:
         decided, value = self._bound.decide(states, now)
         if not decided:
             return Decided.nothing(value, max(member.head for member in boundary.members))
+        refuse_other_classes(boundary.members, decided)
         written = _to_write(decided, self._command)
         events = [event for event, _ in written]
         condition = condition_of(self._command, boundary)

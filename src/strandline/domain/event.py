@@ -119,6 +119,15 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
         """The event to write, and what a reader will make of it; None if every reader has to have one of its own."""
         cls = type(self)
         shape = event_shape(cls)
+        if metadata and metadata.get(VERSION, cls.event_version) not in {
+            cls.event_version,
+            str(cls.event_version),
+        }:
+            raise InvalidEvent(
+                f"{VERSION!r} in the metadata is the version of the data, which is {cls.event_version}"
+                f" for a {cls.__name__}, not {metadata[VERSION]!r:.40}",
+                hint="give it another name: app_version",
+            )
         if cls.event_version > 1:
             metadata = {**(metadata or {}), VERSION: str(cls.event_version)}
         data, read = self._encoded(shape)
@@ -132,8 +141,7 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
             stream=shape.stream(self) if stream is None else stream,
             subject=subject,
         )
-        claims_other = cls.event_version == 1 and metadata is not None and VERSION in metadata
-        return event, read if shape.is_fixed and not claims_other else None
+        return event, read if shape.is_fixed else None
 
     def _encoded(self, shape: EventShape) -> tuple[bytes, Self]:
         data = codec.encode(self)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Any
+
+import msgspec
 
 from ..errors import InvalidInput
 from ..event import SequencedEvent
 from ..names import RETAGGED
 from ..query import Query, QueryItem
 from ..retag import changes_of
+from ..tag_id import TagId
 from .projection import Projection
-from .shape import shape_of
+from .shape import Shape, shape_of
 
 Name = tuple[Any, ...]
 """The class of a projection, and the texts of its key."""
@@ -21,30 +25,35 @@ class Uncopyable(Exception):
     """A state has something in it that cannot be copied, for whatever reason."""
 
 
-class Member:
+class Member(msgspec.Struct, eq=False):
     """A projection in a boundary: its state, and the head of the read that it is the state of."""
 
-    __slots__ = ("head", "is_kept", "is_own", "key", "name", "query", "shape", "state", "unsaved")
+    state: Projection
+    key: tuple[TagId, ...]
+    name: Name
+    shape: Shape
+    query: Query
+    """The events of the state."""
+    head: int = 0
+    is_own: bool = False
+    """Nobody is known to have written to it since our own append."""
+    is_kept: bool = False
+    """Somebody else has the state too: it must not change."""
+    unsaved: int = 0
+    """How many events were folded since the last snapshot."""
 
-    def __init__(
-        self, state: Projection, head: int = 0, *, is_own: bool = False, name: Name | None = None
-    ) -> None:
-        self.state = state
-        self.key = key = state._key()
-        self.name = name_of(state) if name is None else name
-        self.shape = shape = shape_of(type(state))
-        self.query = Query((shape.item(key),))  # the events of the state
-        self.head = head
-        self.is_own = is_own  # nobody is known to have written to it since our own append
-        self.is_kept = False  # somebody else has the state too: it must not change
-        self.unsaved = 0  # how many events were folded since the last snapshot
+    @classmethod
+    def of(
+        cls, state: Projection, head: int = 0, *, is_own: bool = False, name: Name | None = None
+    ) -> Member:
+        """The member that has this state."""
+        shape, key = shape_of(type(state)), state._key()
+        return cls(state, key, name or name_of(state), shape, shape.query(key), head, is_own)
 
     def twin(self) -> Member:
         """The same, for somebody who goes on from it."""
-        twin = object.__new__(Member)
-        twin.state, twin.key, twin.name = self.state, self.key, self.name
-        twin.shape, twin.query = self.shape, self.query
-        twin.head, twin.is_own, twin.is_kept, twin.unsaved = self.head, self.is_own, True, self.unsaved
+        twin = copy(self)
+        twin.is_kept = True
         return twin
 
     @property

@@ -18,16 +18,28 @@ class MissingTags(UserWarning):
 
 def check_tags(boundary: Sequence[QueryItem], events: Sequence[Event]) -> Steps[None]:
     """Tell of events that carry none of the tags of the boundary they were decided in."""
-    scope = {tag for item in boundary for tag in item.tags}
-    if not scope:
-        return
     for event in events:
-        if scope.isdisjoint(event.tags) and not _is_found_without(boundary, event):
-            wanted = ", ".join(sorted(scope))
-            yield TellMissingTags(
-                f"{event.type} carries none of the tags of its boundary ({wanted}): no such decision will see it",
-                "give the event a TagId field with that id, or write event.with_tags(…)",
-            )
+        if not _carries_one(event, boundary):
+            yield from _tell_of(event, boundary)
+
+
+def _carries_one(event: Event, boundary: Sequence[QueryItem]) -> bool:
+    carried = event.tags
+    for item in boundary:
+        for tag in item.tags:
+            if tag in carried:
+                return True
+    return False
+
+
+def _tell_of(event: Event, boundary: Sequence[QueryItem]) -> Steps[None]:
+    scope = {tag for item in boundary for tag in item.tags}
+    if scope and not _is_found_without(boundary, event):
+        wanted = ", ".join(sorted(scope))
+        yield TellMissingTags(
+            f"{event.type} carries none of the tags of its boundary ({wanted}): no such decision will see it",
+            "give the event a TagId field with that id, or write event.with_tags(…)",
+        )
 
 
 def tell(step: TellMissingTags, *, strict: bool) -> None:

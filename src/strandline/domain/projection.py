@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self, TypeVar, overload
 from ..errors import InvalidInput
 from ..event import SequencedEvent
 from ..query import Query
+from ..speedups import native
 from ..tag_id import IdValue, TagId
 from .annotations import name_of, names_here
 from .event import DomainEvent
@@ -64,8 +65,14 @@ class Projection:
         last_only: bool | None = None,
         version: int | None = None,
         snapshot_every: int | None = None,
+        **unknown: object,
     ) -> None:
         super().__init_subclass__()
+        if unknown or type(last_only) not in {bool, type(None)} or type(version) not in {int, type(None)}:
+            raise InvalidInput(
+                f"{name_of(cls)} has options that a projection has not",
+                hint="there are last_only=True, version=2 and snapshot_every=1000",
+            )
         if last_only is not None:
             cls._last_only = last_only
         if version is not None:
@@ -100,7 +107,7 @@ class Projection:
 
     def query(self) -> Query:
         """The events that it is folded from."""
-        return Query.of(shape_of(type(self)).item(self._key()))
+        return shape_of(type(self)).query(self._key())
 
     def apply(self, event: SequencedEvent) -> None:
         """Take an event that belongs to it into the state."""
@@ -122,11 +129,13 @@ class Projection:
 
     def _copy(self) -> Self:
         """A state of its own: changing one does not change the other."""
-        twin, shape = object.__new__(type(self)), shape_of(type(self))
+        cls: type[Self] = type(self)
+        shape = shape_of(cls)
+        if native is not None and (plain := native.copy_plain(self, cls, shape.atoms)) is not None:
+            return plain  # type: ignore[no-any-return]
+        twin = object.__new__(cls)
         fields = twin.__dict__
         fields.update(self.__dict__)
-        if shape.atoms.issuperset(map(type, fields.values())):
-            return twin
         copied: dict[int, Any] = {}  # for all fields: what two of them share, they share in the copy too
         for name, value in self.__dict__.items():
             if value.__class__ not in shape.atoms and not shape.is_atom(value):

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -18,7 +19,8 @@ import msgspec
 
 from ..errors import InvalidInput
 from ..event import SequencedEvent
-from ..query import QueryItem
+from ..query import Query, QueryItem
+from ..speedups import native
 from ..tag_id import TagId
 from .annotations import (
     Names,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from .projection import Projection
 
 ATOMS = (str, bytes, int, float, bool, type(None), datetime, UUID, Decimal, Enum)
+_CHANGING = (list, dict, set, bytearray, deque)
 _PLAIN = (str, int, bool, float, type(None))
 _MISSING = object()
 
@@ -77,6 +80,9 @@ class Shape:
         self.is_guarded_whole = self._guarded == self._types
         self.sees_recorded = any(handler.takes_recorded for handler, _ in self.handlers.values())
         self.key_names = tuple([name for name, _ in self.key])
+        self._kinds = tuple([kind for _, kind in self.key])
+        self._beginnings = tuple([f"{kind.prefix}:" for kind in self._kinds])
+        self._is_plain = all(kind.tag is TagId.tag for kind in self._kinds)
         self.atoms = {*_PLAIN, *(kind for _, kind in self.key)}
         """Classes whose values are never copied; those that states are seen to have are added."""
 
@@ -111,9 +117,13 @@ class Shape:
             return True
         return False
 
-    def item(self, key: Sequence[TagId]) -> QueryItem:
-        """The events of a key."""
-        return QueryItem(self._types, [value.tag for value in key])
+    def query(self, key: tuple[TagId, ...]) -> Query:
+        """The events of a key: one item."""
+        if native is not None and self._is_plain:
+            plain: Query | None = native.query_of_key(self._types, key, self._kinds, self._beginnings)
+            if plain is not None:
+                return plain
+        return Query((QueryItem(self._types, [value.tag for value in key]),))
 
     def guard_item(self, key: Sequence[TagId]) -> QueryItem | None:
         """Those that spoil a decision."""
@@ -204,9 +214,26 @@ def _fields(cls: type[Projection], here: Names | None) -> dict[str, Any]:
                     annotation, names, f"{name_of(base)}.{name}", is_needed=not hasattr(cls, name)
                 )
                 base.__annotations__[name] = kind  # known from now on, also to subclasses elsewhere
-            if not is_class_var(kind) and not name.startswith("_"):
+            if not is_class_var(kind) and (hasattr(cls, name) or not name.startswith("_")):
                 found[name] = meant(kind)
+    _refuse_shared(cls, found)
     return found
+
+
+def _refuse_shared(cls: type[Projection], fields: dict[str, Any]) -> None:
+    """Refuse a list, say, that all states would change together, because it is no field."""
+    for base in cls.__mro__:
+        for name, value in tuple(vars(base).items()):
+            if isinstance(value, _CHANGING) and name not in fields and not _is_said_to_be_shared(base, name):
+                kind = type(value).__name__
+                raise InvalidInput(
+                    f"{name_of(base)}.{name} is one {kind} for all states: without a type it is no field",
+                    hint=f"annotate it: {name}: {kind}[…] = …; if it is a constant, {name}: ClassVar = …",
+                )
+
+
+def _is_said_to_be_shared(base: type, name: str) -> bool:
+    return name.startswith("__") or is_class_var(own_annotations(base).get(name))
 
 
 def _resolved(annotation: str, names: Names, where: str, *, is_needed: bool) -> Any:

@@ -58,10 +58,12 @@ class Signature:
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of one execution; raw keys become projections."""
         kinds = self._resolve() if self._kinds is None else self._kinds
-        arguments = dict(zip(kinds, args, strict=False))
         if kwargs or len(args) != len(kinds) or not self._is_positional:
-            arguments = self._bind(args, kwargs)
-        return {name: _argument(kinds[name], name, value) for name, value in arguments.items()}
+            args = tuple(self._bind(args, kwargs).values())
+        return {
+            name: value if kind is None or type(value) is kind else _argument(kind, name, value)
+            for (name, kind), value in zip(kinds.items(), args, strict=True)
+        }
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -94,9 +96,24 @@ class Signature:
         types = resolve(annotations, names_of(self._function, self._here), self._where)
         kinds = {name: self._kind(name, meant(annotation)) for name, annotation in types.items()}
         listed = [kind[0] if isinstance(kind, list) else kind for kind in kinds.values()]
-        refuse_clashes_of(self._where, tuple(kind for kind in listed if kind is not None), self._guard)
+        refuse_clashes_of(
+            self._where,
+            tuple(kind for kind in listed if kind is not None),
+            (*self._guard, *self._written()),
+        )
         self._kinds, self._here = kinds, None
         return kinds
+
+    def _written(self) -> Iterator[type[DomainEvent]]:
+        """The events that it says it gives."""
+        returned = self._signature.return_annotation
+        with contextlib.suppress(
+            InvalidInput
+        ):  # what it says there is for type checkers, and may be anything
+            names = names_of(self._function, self._here)
+            for kind in _types_in(meant(resolve({"returned": returned}, names, self._where)["returned"])):
+                if issubclass(kind, DomainEvent) and kind is not DomainEvent:
+                    yield kind
 
     def _kind(self, name: str, annotation: Any) -> Kind:
         if isinstance(annotation, type) and issubclass(annotation, Projection):
@@ -137,9 +154,7 @@ def _types_in(annotation: Any) -> Iterator[type]:
         yield annotation
 
 
-def _argument(kind: Kind, name: str, value: Any) -> Any:
-    if kind is None or type(value) is kind:
-        return value
+def _argument(kind: type[Projection] | list[type[Projection]], name: str, value: Any) -> Any:
     if isinstance(kind, list):
         return ProjectionList(
             _projection(kind[0], name, each) for each in name_list(value, "projection", InvalidInput)

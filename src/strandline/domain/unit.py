@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, TypeVarTuple
 from ..append import AppendRequest, AppendResult
 from ..errors import InvalidInput
 from ..event import Event, SequencedEvent
-from .boundary import BoundaryOf
+from .boundary import BoundaryOf, refuse_other_classes
 from .cache import DecisionCache, catch_up
 from .event import DomainEvent
 from .missing_tags import check_tags
@@ -42,6 +42,12 @@ class Unit(Generic[*Ts]):
             raise InvalidInput(
                 "the boundary is not open", hint="write: with store.boundary(…) as b: b.append(…)"
             )
+        for event in events:
+            if not isinstance(event, (Event, DomainEvent)):
+                raise InvalidInput(
+                    f"a boundary collects events, not a {type(event).__name__}",
+                    hint="write b.append(event), or b.append(*events) for several",
+                )
         self._collected.extend(events)
 
     def _begin(self) -> Steps[None]:
@@ -59,6 +65,7 @@ class Unit(Generic[*Ts]):
     def _end(self) -> Steps[None]:
         self._is_open = False
         if self._collected:
+            refuse_other_classes(self._boundary.members, self._collected)
             request = AppendRequest(self._collected, self._boundary.condition)
             yield from check_tags(self._boundary.read_query.items, request.events)
             self.result = yield Append(request)
