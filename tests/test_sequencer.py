@@ -11,7 +11,7 @@ import pytest
 
 from places import Place
 from strandline import AppendResult, AsyncEventStore, Event, EventStore, StoreClosed, Unavailable
-from strandline.engine import Batch, Outcome
+from strandline.engine import Batch, Outcome, sequencer
 from strandline.engine.memory import MemoryEngine
 from strandline.engine.rules import Time
 
@@ -267,3 +267,74 @@ def test_subscribing_while_the_store_closes_just_ends(place: Place, attempt: int
         follower.join(20)
     assert errors == []
     assert not any(follower.is_alive() for follower in followers)
+
+
+def many_at_once(store: AsyncEventStore, appends: int = 20) -> asyncio.Future[list[AppendResult]]:
+    return asyncio.gather(*[store.append(Event("A", {})) for _ in range(appends)])
+
+
+def test_tasks_that_append_one_after_another_are_written_together_where_they_are_many(engine: Flaky) -> None:
+    async def late(store: AsyncEventStore, rounds: int) -> None:
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        await store.append(Event("B", {}))
+
+    async def use() -> None:
+        async with AsyncEventStore(EventStore(engine)) as store:
+            await many_at_once(store)
+            engine.batches.clear()
+            await asyncio.gather(*[late(store, rounds) for rounds in range(30)])
+            assert engine.batches == [30]
+
+    patiently(use())
+
+
+def test_a_loop_that_is_busy_keeps_nobody_else_waiting(
+    engine: Flaky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sequencer, "LOOK_AGAIN_SECONDS", 60)
+
+    async def use(store: EventStore) -> None:
+        facade = AsyncEventStore(store)
+        await many_at_once(facade)
+        engine.gate.clear()
+        engine.entered.clear()
+        together = many_at_once(facade)
+        assert await asyncio.to_thread(engine.entered.wait, 20)
+        behind = asyncio.create_task(facade.append(Event("B", {})))
+        await asyncio.sleep(0)
+        other = threading.Thread(target=store.append, args=[Event("C", {})])
+        other.start()
+        while len(store.sequencer._queue) < 22:
+            threading.Event().wait(0.001)
+        engine.gate.set()
+        other.join(20)  # blocks the loop
+        assert not other.is_alive()
+        assert (await behind).position == (await together)[-1].position + 1
+
+    with EventStore(engine) as store:
+        patiently(use(store))
+
+
+def test_a_loop_that_ends_while_its_tasks_come_loses_none_that_was_accepted(engine: Flaky) -> None:
+    store = EventStore(engine)
+
+    async def use() -> None:
+        facade = AsyncEventStore(store)
+        await many_at_once(facade)
+        await many_at_once(facade)
+
+    patiently(use())
+    loop = asyncio.new_event_loop()
+    left = loop.create_task(AsyncEventStore(store).append(Event("A", {})))
+    loop.run_until_complete(asyncio.sleep(0))
+    assert not left.done()
+    assert store.append(Event("B", {})).position == 42  # a thread writes what waits before it
+    loop.run_until_complete(asyncio.wait_for(left, 20))
+    left = loop.create_task(AsyncEventStore(store).append(Event("A", {})))
+    loop.run_until_complete(asyncio.sleep(0))
+    store.close()
+    assert engine.batches[-1] == 1
+    loop.run_until_complete(asyncio.wait_for(left, 20))
+    assert left.result().position == 43
+    loop.close()

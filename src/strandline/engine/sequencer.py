@@ -3,7 +3,8 @@
 There is no writer thread as long as threads call: the first caller leads, writes everything that
 queued up until its own append is done, and lets the next in the queue lead. A hop to another thread
 would cost more than most appends. Asyncio callers cannot lead, they must not block; for them a worker
-thread does.
+thread does. Where many tasks append, it begins when no more of them come: it would only take the
+interpreter's lock from those who are about to.
 
 Who leads holds a lock, and a ticket stays in the queue until it has its outcome: wherever an interrupt
 hits, the next leader finds everything as it was. (What was written before the interrupt is then found
@@ -16,6 +17,7 @@ import asyncio
 import contextlib
 import copy
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -26,6 +28,10 @@ from . import Engine, Outcome, Work
 # One transaction takes about this many events, so that it ends soon and other processes get their turn.
 BATCH_EVENTS = 1_000
 BATCH_TICKETS = 1_000
+# Tasks that append are many if the last transaction had so many tickets; so many need not wait for others.
+MANY_TICKETS, ENOUGH_TICKETS = 16, 100
+# A loop that went round so often without another append has no more of them just now.
+IDLE_ROUNDS = 2
 # Nobody waits this long, unless the leader was interrupted before it could wake the next one.
 LOOK_AGAIN_SECONDS = 1.0
 
@@ -100,6 +106,8 @@ class Sequencer:
         self._worker_rests = threading.Lock()  # whoever has work for the worker lets it go
         self._worker_rests.acquire()
         self._worker: threading.Thread | None = None
+        self._were_many = False
+        self._gathering = weakref.WeakSet[asyncio.AbstractEventLoop]()
 
     def run(self, works: Sequence[Work]) -> list[Outcome]:
         """Write the works in one transaction and return their outcomes."""
@@ -121,8 +129,7 @@ class Sequencer:
         """Like `run`, awaited. Cancelled while it queues, it is not written; later, it is."""
         ticket = LoopTicket(works)
         self._enter(ticket)
-        if self._worker_rests.locked():
-            self._turn_to_worker()
+        self._ask_worker(ticket.loop)
         try:
             await ticket.future
         except asyncio.CancelledError:
@@ -165,11 +172,11 @@ class Sequencer:
             self._queue.remove(ticket)
 
     def _lead(self, own: Ticket | None) -> bool:
-        """Write what is queued until `own` is done; False if somebody else leads."""
+        """Write what is queued until `own` is done, one batch if there is none; False if somebody else leads."""
         if not self._leading.acquire(blocking=False):
             return False
         try:
-            while self._write_next() and not (own is not None and own.is_done):
+            while self._write_next() and own is not None and not own.is_done:
                 pass
         finally:
             self._stop_leading()
@@ -193,6 +200,7 @@ class Sequencer:
                 if batch and events > BATCH_EVENTS:
                     break
                 batch.append(ticket)
+            self._were_many = len(batch) >= MANY_TICKETS
             return batch
 
     def _drop_done(self) -> None:
@@ -204,6 +212,9 @@ class Sequencer:
         with self._mutex:
             self._drop_done()
             following = self._queue[0] if self._queue else None
+            loop = self._only_loop() if self._were_many else None
+        if loop is not None and self._ask_worker_from(loop):
+            return
         if isinstance(following, LoopTicket):
             self._turn_to_worker()
         elif following is not None:
@@ -264,6 +275,37 @@ class Sequencer:
 
     def _settle_alone(self, ticket: AnyTicket) -> None:
         self._settle(lambda: [ticket])
+
+    def _only_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that all who wait belong to: nobody else is kept waiting if it has other things to do."""
+        loops = {ticket.loop if isinstance(ticket, LoopTicket) else None for ticket in self._queue}
+        return loops.pop() if len(loops) == 1 else None
+
+    def _ask_worker_from(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Let a loop ask the worker when it is its turn; False if it is closed."""
+        try:
+            loop.call_soon_threadsafe(self._ask_worker, loop)
+        except RuntimeError:
+            return False
+        return True
+
+    def _ask_worker(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the worker write for the tasks of the running loop: at once, or, if they are many, when no more come."""
+        if not self._were_many:
+            if self._worker_rests.locked():
+                self._turn_to_worker()
+        elif loop not in self._gathering:
+            self._gathering.add(loop)
+            loop.call_soon(self._gather, loop, 0, IDLE_ROUNDS)
+
+    def _gather(self, loop: asyncio.AbstractEventLoop, known: int, rounds: int) -> None:
+        waiting = len(self._queue)
+        rounds = IDLE_ROUNDS if waiting > known else rounds - 1
+        if rounds and waiting < ENOUGH_TICKETS:
+            loop.call_soon(self._gather, loop, waiting, rounds)
+        else:
+            self._gathering.discard(loop)
+            self._turn_to_worker()
 
     def _turn_to_worker(self) -> None:
         if self._worker is None:
