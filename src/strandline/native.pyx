@@ -29,6 +29,9 @@ cdef extern from *:
     object new_object(object kind, tuple no_values)
 
 cdef extern from "Python.h":
+    int PyObject_GenericSetAttr(object, object, object) except -1
+
+cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object)
     long long PyLong_AsLongLongAndOverflow(object, int *) except? -1
     Py_ssize_t PyUnicode_GET_LENGTH(object)
@@ -360,6 +363,16 @@ def decode_tag_id(kind, value):
             return new_text(kind, (value,), NULL)  # what `str.__new__` does, without looking that up
         return str.__new__(kind, value)  # which tells what is wrong
     return value if kind is object else kind(value)
+
+
+def fill_state(state, tuple names, tuple key, list defaults, copied):
+    """See `Shape.fill`."""
+    cdef Py_ssize_t index
+    cdef tuple field
+    for index in range(len(names)):
+        PyObject_GenericSetAttr(state, names[index], key[index])
+    for field in defaults:
+        PyObject_GenericSetAttr(state, field[0], field[1] if field[2] is True else copied(field[1]))
 
 
 def copy_plain(state, kind, set atoms):

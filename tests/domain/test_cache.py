@@ -455,14 +455,21 @@ def test_the_last_error_still_tells_of_a_conflict(store: EventStore) -> None:
     assert caught.value.attempts == 2
 
 
+def as_of(head: int, state: Projection, *, is_own: bool = False) -> Member:
+    member = Member.begin(state)
+    member.start_with(state, head)
+    member.is_own = is_own
+    return member
+
+
 def test_a_log_that_lost_its_end_is_read_from_the_start(store: EventStore) -> None:
     """As after the restore of a backup: the state that is kept knows more than the log."""
     ahead = Places("c1")
     ahead.students.append("of another past")
-    store.decisions._keep(Member.of(ahead, 9, is_own=True))
+    store.decisions._keep(as_of(9, ahead, is_own=True))
     store.execute(join, Places("c1"), "s2")
     assert store.project(Places("c1")).students == ["s2"]
-    store.decisions._keep(Member.of(ahead, 9))
+    store.decisions._keep(as_of(9, ahead))
     assert store.project(Places("c1")).students == ["s2"]
 
 

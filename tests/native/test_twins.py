@@ -40,7 +40,7 @@ from strandline import (
     query,
     speedups,
 )
-from strandline.domain import boundary, codec
+from strandline.domain import boundary, codec, projection, shape
 from strandline.domain.member import Member
 from strandline.engine.postgres import binary
 from strandline.engine.sqlite import cursor, recent
@@ -285,23 +285,85 @@ def test_events_are_folded_alike(events: list[Event], head: int) -> None:
     recorded = [SequencedEvent.of(event, position, 0) for position, event in enumerate(events, 1)]
 
     def folded() -> Any:
-        members = [
-            Member.of(Joins("a"), head),
-            Member.of(Leaves("a")),
-            Member.of(Leaves("b")),
-            Member.of(Counts("ä")),
-        ]
-        members += [Member.of(Counts(key), head) for key in "ab"]
+        ahead = [Joins("a"), Counts("a"), Counts("b")]
+        members = [Member.begin(each) for each in (*ahead, Leaves("a"), Leaves("b"), Counts("ä"))]
+        for member in members[: len(ahead)]:
+            member.head = head
         try:
             boundary.fold(members, recorded)
         except ValueError as error:
             return error.__notes__
         return [(vars(member.state), member.unsaved) for member in members]
 
+    native = folded()
     with pytest.MonkeyPatch.context() as patch:
-        native = folded()
-        patch.setattr(boundary, "native", None)
+        for module in (boundary, shape, projection):
+            patch.setattr(module, "native", None)
         assert native == folded()
+
+
+class LoudId(TagId):
+    @property
+    def tag(self) -> str:
+        return super().tag.upper()
+
+
+class Loud(Projection):
+    id: LoudId
+    count: int = 0
+    seen: dict[str, list[int]] = {}
+
+    @on
+    def any(self, event: Joined | Left) -> None: ...
+
+
+class Pair(Projection):
+    course: CourseId
+    other: LoudId
+    _seen: tuple[list[int], ...] = ([1],)
+
+    @on
+    def joined(self, event: Joined) -> None: ...
+
+    @on(conflicts=False)
+    def left(self, event: Left) -> None: ...
+
+
+class All(Projection):
+    count: int = 0
+
+    @on
+    def any(self, event: Joined) -> None: ...
+
+
+keys = st.one_of(st.text(min_size=1, max_size=5), st.sampled_from(["x" * 260, "$", "é", "tab\t", "a"]))
+
+
+@given(keys, keys, st.sampled_from([0, 7, 2**70]))
+def test_members_of_a_boundary_are_made_alike(one: str, other: str, head: int) -> None:
+    def made() -> Any:
+        states = [Counts(one), Loud(one), Pair(one, other), All(), Counts(other)]
+        members = boundary.BoundaryOf.fresh(states).members
+        for member in members:
+            member.head = head
+        copies = [member.copied_state() for member in members]
+        return (
+            [(state, [type(value) for value in vars(state).values()]) for state in states],
+            [(member.state, member.name, fields(member.query), fields(member.item)) for member in members],
+            boundary.BoundaryOf(members).condition,
+            copies,
+            [
+                vars(copied)[name] is value
+                for copied, state in zip(copies, states, strict=True)
+                for name, value in vars(state).items()
+            ],
+        )
+
+    native = outcome(made)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (boundary, shape, projection):
+            patch.setattr(module, "native", None)
+        assert native == outcome(made)
 
 
 @given(names)

@@ -47,12 +47,13 @@ class BoundaryOf:
                 hint="give the command a projection parameter, or use store.append",
             )
         self.members = members
-        refuse_clashes_of("a boundary", tuple([member.shape.projection for member in members]))
 
     @classmethod
     def fresh(cls, projections: Iterable[Projection]) -> BoundaryOf:
         """The boundary with nothing folded yet."""
-        return cls([Member.of(projection._fresh()) for projection in projections])
+        boundary = cls([Member.begin(projection) for projection in projections])
+        refuse_clashes_of("a boundary", tuple([member.shape.projection for member in boundary.members]))
+        return boundary
 
     @property
     def states(self) -> tuple[Projection, ...]:
@@ -68,9 +69,14 @@ class BoundaryOf:
     def condition(self) -> AppendCondition | None:
         """Nothing that matters is newer than the reads."""
         members = self.members
-        if len({member.name for member in members}) < len(members):
+        if len({member.shape for member in members}) < len(members):  # then one may be there twice
             members = list({(member.name, member.head): member for member in members}.values())
-        return nothing_newer([(member.guard, member.head) for member in members])
+        return nothing_newer(
+            [
+                (member.query if member.shape.is_guarded_whole else member.guard, member.head)
+                for member in members
+            ]
+        )
 
 
 def refuse_other_classes(members: Sequence[Member], decided: Iterable[Event | DomainEvent]) -> None:
@@ -89,15 +95,21 @@ def nothing_newer(guarded: Iterable[tuple[Query | None, int]]) -> AppendConditio
     Each item is a part of its own: a retag that takes an event out of one item and into another leaves what
     they find together as it is, but not what is folded from each.
     """
-    asked = [(query, head) for query, head in guarded if query is not None]
+    asked = [each for each in guarded if each[0] is not None]
     parts: tuple[AppendCondition, ...] | None = native.conditions(asked) if native else None
     if parts is None:
-        parts = tuple([AppendCondition(query, head) for query, head in asked])
+        parts = tuple([AppendCondition(query, head) for query, head in asked if query is not None])
     return AppendCondition.of_parts(parts) if parts else None
 
 
 def near(members: Sequence[Member]) -> tuple[int, list[Member], list[Member]]:
     """The lowest head; those with heads near it, which one read can serve; and the others."""
+    lowest = members[0].head
+    for member in members:
+        if member.head != lowest:
+            break
+    else:
+        return lowest, [*members], []
     lowest = min([member.head for member in members])
     group = [member for member in members if member.head <= lowest + NEAR]
     others = (
@@ -110,7 +122,7 @@ def query_of(members: Sequence[Member]) -> Query:
     """What is to be read for the members; retags too, if they can matter for what was folded."""
     items = [member.item for member in members]
     for member in members:
-        if member.depends_on_tags:
+        if member.head and member.depends_on_tags:
             items.append(_RETAGS)
             break
     return Query(items)

@@ -38,13 +38,13 @@ class DecisionCache:
     def member(self, projection: Projection) -> Member:
         """Where to start from: a state that is kept, or nothing folded yet."""
         if not self._kept:
-            return Member.of(projection._fresh())
-        name = name_of(projection)
+            return Member.begin(projection)
+        name = name_of(type(projection), projection._key())
         with self._lock:
             kept = self._kept.get(name)
             if kept is not None:
                 self._kept.move_to_end(name)
-        return Member.of(projection._fresh(), name=name) if kept is None else kept.twin()
+        return Member.begin(projection) if kept is None else kept.twin()
 
     def advance(self, members: Sequence[Member], events: Sequence[Written], head: int) -> Steps[None]:
         """Keep the states as they are after our own append: its condition proves that nothing else changed them."""
@@ -133,7 +133,7 @@ def catch_up(
     for member in members:
         if member.state._last_only:
             head = yield from _look_at_newest(member, head, seen)
-        elif snapshot.is_due(member):
+        elif member.unsaved and snapshot.is_due(member):
             yield from snapshot.save(member)
 
 

@@ -166,7 +166,7 @@ class Bound:
             values[name] = next(folded) if is_one else [next(folded) for _ in values[name]]
         if self.asks_for_time:
             values = {name: now if value is NOW else value for name, value in values.items()}
-        return collected(self.command.name, self.command(**values))
+        return collected(self.command.name, self.command._function(**values))
 
 
 @overload
@@ -242,10 +242,11 @@ def collected(name: str, returned: Any) -> tuple[list[Event | DomainEvent], Any]
     """The events that a decision of this name gave, and the value that it returned if it is a generator."""
     if returned is None:
         return [], None
-    if isinstance(returned, (Event, DomainEvent)):
-        return [returned], None
-    if returned.__class__ is not GeneratorType and not isinstance(returned, Iterable):
-        raise _no_event(name, returned)
+    if returned.__class__ is not GeneratorType:  # as it is for most
+        if isinstance(returned, (Event, DomainEvent)):
+            return [returned], None
+        if not isinstance(returned, Iterable):
+            raise _no_event(name, returned)
     events: list[Event | DomainEvent] = []
     value = None
     steps = iter(returned)

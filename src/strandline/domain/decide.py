@@ -14,7 +14,7 @@ from .boundary import BoundaryOf, Written, nothing_newer, refuse_other_classes
 from .cache import DecisionCache, catch_up, up_to_date
 from .command import Bound, Command, Executed
 from .event import DomainEvent
-from .missing_tags import check_tags
+from .missing_tags import without_tags
 from .projection import Projection
 from .retry import Decided, until_accepted, written
 from .steps import AskTime, Events, ReadEvents, Steps
@@ -27,9 +27,10 @@ _NOT_YET = AppendResult(0, 0, 0)
 def execute(bound: Bound, cache: DecisionCache) -> Steps[Executed[Any]]:
     """Execute a command."""
     execution = _Execution(bound, cache)
-    guessed = yield from execution.guess()
-    if guessed is not None:
-        return guessed
+    if cache and not bound.command.commutative:
+        guessed = yield from execution.guess()
+        if guessed is not None:
+            return guessed
     attempts = bound.command.options.attempts
     return (yield from until_accepted(execution.decide, attempts, refused=execution.refused_guesses))
 
@@ -84,8 +85,6 @@ class _Execution:
         If they are out of date, the condition of the append says so, as it would after a read. Only what is
         accepted counts: None if a rule refuses, if nothing is to be done, or if the guess was wrong.
         """
-        if self._command.commutative or not self._cache:
-            return None
         boundary = self._next = self._boundary()
         unread = [member for member in boundary.members if not member.is_own]
         if len(unread) == len(boundary.members):
@@ -129,7 +128,7 @@ class _Execution:
         events = [event for event, _ in written]
         condition = condition_of(self._command, boundary)
         request = AppendRequest(events, condition, unless_exists=self._once)
-        yield from check_tags([member.item for member in boundary.members], events)
+        yield from without_tags([member.item for member in boundary.members], events)
         if self._command.commutative or not self._cache.keeps_states:
             return Decided(request, value, _NOT_YET)
 

@@ -138,7 +138,7 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
             tags=[*own_tags, *check_tags(tags, InvalidEvent)] if tags != () else own_tags,
             id=id,
             metadata=metadata,
-            stream=shape.stream(self) if stream is None else stream,
+            stream=shape.stream(self) if stream is None and shape.stream_field else stream,
             subject=subject,
         )
         return event, read if shape.is_fixed else None

@@ -30,26 +30,30 @@ class EventShape:
         kinds = {field.name: [*_tag_ids(cls, field.name, field.type)] for field in fields}
         refuse_clashes(name_of(cls), (), (kind for found in kinds.values() for kind in found))
         self.tag_kinds = {kind for found in kinds.values() for kind in found}
-        self._tag_fields = [(name, found[0]) for name, found in kinds.items() if found]
+        self._tag_fields = [
+            (name, found[0], f"{found[0].prefix}:" if found[0].tag is TagId.tag else None)
+            for name, found in kinds.items()
+            if found
+        ]
         self.decoder = _decoder(cls)
-        self._stream = self._stream_field(cls)
+        self.stream_field = self._stream_field(cls)
 
     def tags(self, event: DomainEvent) -> list[str]:
         """The tags of an event."""
         tags: list[str] = []
-        for name, kind in self._tag_fields:
+        for name, kind, beginning in self._tag_fields:
             value = getattr(event, name)
             if type(value) is kind:
-                tags.append(value.tag)
+                tags.append(value.tag if beginning is None else beginning + value)
             else:
                 tags.extend(_tags_of(value, name, kind))
         return tags
 
     def stream(self, event: DomainEvent) -> str | None:
         """The stream of an event: the tag of the field that the class names."""
-        if self._stream is None:
+        if self.stream_field is None:
             return None
-        tag: str = getattr(event, self._stream).tag
+        tag: str = getattr(event, self.stream_field).tag
         return tag
 
     def _stream_field(self, cls: type[DomainEvent]) -> str | None:
@@ -57,8 +61,8 @@ class EventShape:
         if name is None:
             return None
         single = [field.name for field in _fields(cls) if isinstance(_plain(field.type), shapes.CustomType)]
-        if name not in single or name not in dict(self._tag_fields):
-            fields = ", ".join(name for name, _ in self._tag_fields if name in single) or "none"
+        if name not in single or name not in [name for name, *_ in self._tag_fields]:
+            fields = ", ".join(name for name, *_ in self._tag_fields if name in single) or "none"
             raise InvalidEvent(
                 f"the stream of {name_of(cls)} cannot be {name!r:.80}: that is no field with one TagId",
                 hint=f"name one of its fields that is one TagId, not optional and no list ({fields})",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 
 from ..event import SequencedEvent
 from .event import DomainEvent, reader
-from .projection import Projection, put
+from .projection import Projection
 from .shape import shape_of
 
 Key = tuple[str, ...]
@@ -26,7 +25,7 @@ class Fold:
         self.projection = projection
         self.types: Sequence[str] = sorted(shape.handlers)
         self.prefixes = [f"{kind.prefix}:" for _, kind in shape.key]
-        self._key, self._defaults = shape.key, shape.state
+        self._shape = shape
         self.is_last_only = projection._last_only
         self.sees_recorded = shape.sees_recorded
         self._routes: dict[str, tuple[Callable[..., None], bool, Reader]] = {}
@@ -49,10 +48,8 @@ class Fold:
     def state(self, key: Key) -> Projection:
         """The state of a key of texts before its first event, with less ado than the class makes of it."""
         state = object.__new__(self.projection)
-        for (name, kind), value in zip(self._key, key, strict=True):
-            put(state, name, _new(kind, value))
-        for name, default, is_immutable in self._defaults:
-            put(state, name, default if is_immutable else copy.deepcopy(default))
+        shape = self._shape
+        shape.fill(state, tuple([_new(kind, value) for kind, value in zip(shape.kinds, key, strict=True)]))
         return state
 
     def keys(self, tags: Iterable[str]) -> Iterable[Key]:

@@ -42,7 +42,10 @@ class Handler:
         """Whether what is going to be called never looks at the event: it is the code that was seen, not put in its place since."""
         if self.blind_code is None:
             return False
-        return getattr(getattr(handle, "__func__", handle), "__code__", None) is self.blind_code
+        try:  # a method, as a rule
+            return handle.__func__.__code__ is self.blind_code
+        except AttributeError:
+            return getattr(handle, "__code__", None) is self.blind_code
 
 
 def check_events(classes: Sequence[object], where: str, hint: str) -> tuple[type[DomainEvent], ...]:

@@ -30,10 +30,10 @@ class Member(msgspec.Struct, eq=False):
 
     state: Projection
     key: tuple[TagId, ...]
-    name: Name
     shape: Shape
     query: Query
-    """The events of the state."""
+    """The events of the state: one item."""
+    item: QueryItem
     head: int = 0
     is_own: bool = False
     """Nobody is known to have written to it since our own append."""
@@ -41,14 +41,25 @@ class Member(msgspec.Struct, eq=False):
     """Somebody else has the state too: it must not change."""
     unsaved: int = 0
     """How many events were folded since the last snapshot."""
+    known_name: Name | None = None
 
     @classmethod
-    def of(
-        cls, state: Projection, head: int = 0, *, is_own: bool = False, name: Name | None = None
-    ) -> Member:
-        """The member that has this state."""
-        shape, key = shape_of(type(state)), state._key()
-        return cls(state, key, name or name_of(state), shape, shape.query(key), head, is_own)
+    def begin(cls, projection: Projection) -> Member:
+        """The member that has the key of a projection, and nothing folded yet."""
+        kind = type(projection)
+        shape = shape_of(kind)
+        key = shape.key_of(projection)
+        state = object.__new__(kind)
+        shape.fill(state, key)
+        query = shape.query(key)
+        return cls(state, key, shape, query, query.items[0])
+
+    @property
+    def name(self) -> Name:
+        """What tells its projection from all others."""
+        if self.known_name is None:
+            self.known_name = name_of(type(self.state), self.key)
+        return self.known_name
 
     def twin(self) -> Member:
         """The same, for somebody who goes on from it."""
@@ -63,11 +74,6 @@ class Member(msgspec.Struct, eq=False):
         Not if some of its events spoil no decision, nor if it may have looked at tags that no condition asks for.
         """
         return self.shape.is_guarded_whole and not self.shape.sees_recorded
-
-    @property
-    def item(self) -> QueryItem:
-        """The events of the state."""
-        return self.query.items[0]
 
     @property
     def guard(self) -> Query | None:
@@ -121,7 +127,8 @@ class Member(msgspec.Struct, eq=False):
 
     def check_key(self) -> None:
         """A handler that changes the key would make it the state of something else."""
-        check_key(self.state, self.key)
+        if self.shape.key_of(self.state) != self.key:
+            check_key(self.state, self.key)
 
 
 def check_key(state: Projection, key: tuple[Any, ...]) -> None:
@@ -133,9 +140,8 @@ def check_key(state: Projection, key: tuple[Any, ...]) -> None:
         )
 
 
-def name_of(projection: Projection) -> Name:
+def name_of(cls: type[Projection], key: tuple[TagId, ...]) -> Name:
     """What tells a projection from all others: its class and its key."""
-    key = projection._key()
     if len(key) == 1:
-        return type(projection), str.__str__(key[0])
-    return type(projection), *[str.__str__(value) for value in key]
+        return cls, str.__str__(key[0])
+    return cls, *[str.__str__(value) for value in key]

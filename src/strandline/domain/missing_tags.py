@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..errors import InvalidEvent
 from ..event import Event
 from ..query import QueryItem
 from .annotations import callers
-from .steps import Steps, TellMissingTags
+from .steps import TellMissingTags
 
 
 class MissingTags(UserWarning):
     """An event carries none of the tags that its boundary is scoped by."""
 
 
-def check_tags(boundary: Sequence[QueryItem], events: Sequence[Event]) -> Steps[None]:
-    """Tell of events that carry none of the tags of the boundary they were decided in."""
+def without_tags(boundary: Sequence[QueryItem], events: Sequence[Event]) -> list[TellMissingTags]:
+    """What is to be told of events that carry none of the tags of the boundary they were decided in."""
+    told: list[TellMissingTags] = []
     for event in events:
         if not _carries_one(event, boundary):
-            yield from _tell_of(event, boundary)
+            told += _told_of(event, boundary)
+    return told
 
 
 def _carries_one(event: Event, boundary: Sequence[QueryItem]) -> bool:
@@ -32,7 +34,7 @@ def _carries_one(event: Event, boundary: Sequence[QueryItem]) -> bool:
     return False
 
 
-def _tell_of(event: Event, boundary: Sequence[QueryItem]) -> Steps[None]:
+def _told_of(event: Event, boundary: Sequence[QueryItem]) -> Iterator[TellMissingTags]:
     scope = {tag for item in boundary for tag in item.tags}
     if scope and not _is_found_without(boundary, event):
         wanted = ", ".join(sorted(scope))

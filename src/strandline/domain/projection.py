@@ -19,9 +19,6 @@ from .shape import Shape, declare, shape_of
 
 H = TypeVar("H", bound=Callable[..., None])
 
-# Without a look at vars(state) Python keeps the fields of an object in it, and not in a dict beside it.
-put = object.__setattr__
-
 
 @overload
 def on(handler: H, /) -> H: ...
@@ -94,16 +91,15 @@ class Projection:
                 f"{type(self).__name__} is built from ({expected}), not from {len(key)} values",
                 hint=f"write {type(self).__name__}({', '.join(repr(name) for name, _ in shape.key)})",
             )
-        for (name, kind), value in zip(shape.key, key):  # noqa: B905  (they are as many, and to say so takes time)
-            put(self, name, kind(value))
-        self._begin(shape)
+        kinds = shape.kinds
+        if len(key) == 1:  # as most have
+            shape.fill(self, (kinds[0](key[0]),))
+        else:
+            shape.fill(self, tuple([kind(value) for kind, value in zip(kinds, key, strict=True)]))
 
     def _key(self) -> tuple[TagId, ...]:
         """The values of its key fields."""
-        names = shape_of(type(self)).key_names
-        return (
-            (getattr(self, names[0]),) if len(names) == 1 else tuple([getattr(self, name) for name in names])
-        )
+        return shape_of(type(self)).key_of(self)
 
     def query(self) -> Query:
         """The events that it is folded from."""
@@ -118,14 +114,8 @@ class Projection:
     def _fresh(self) -> Self:
         """The same key, with nothing folded yet."""
         twin, shape = object.__new__(type(self)), shape_of(type(self))
-        for name in shape.key_names:
-            put(twin, name, getattr(self, name))
-        twin._begin(shape)
+        shape.fill(twin, shape.key_of(self))
         return twin
-
-    def _begin(self, shape: Shape) -> None:
-        for name, default, is_immutable in shape.state:
-            put(self, name, default if is_immutable else copy.deepcopy(default))
 
     def _copy(self) -> Self:
         """A state of its own: changing one does not change the other."""

@@ -46,6 +46,7 @@ ATOMS = (str, bytes, int, float, bool, type(None), datetime, UUID, Decimal, Enum
 _CHANGING = (list, dict, set, bytearray, deque)
 _PLAIN = (str, int, bool, float, type(None))
 _MISSING = object()
+put = object.__setattr__
 
 Reading = tuple[
     type[DomainEvent] | None,
@@ -80,9 +81,9 @@ class Shape:
         self.is_guarded_whole = self._guarded == self._types
         self.sees_recorded = any(handler.takes_recorded for handler, _ in self.handlers.values())
         self.key_names = tuple([name for name, _ in self.key])
-        self._kinds = tuple([kind for _, kind in self.key])
-        self._beginnings = tuple([f"{kind.prefix}:" for kind in self._kinds])
-        self._is_plain = all(kind.tag is TagId.tag for kind in self._kinds)
+        self.kinds = tuple([kind for _, kind in self.key])
+        self._beginnings = tuple([f"{kind.prefix}:" for kind in self.kinds])
+        self._is_plain = all(kind.tag is TagId.tag for kind in self.kinds)
         self.atoms = {*_PLAIN, *(kind for _, kind in self.key)}
         """Classes whose values are never copied; those that states are seen to have are added."""
 
@@ -117,10 +118,28 @@ class Shape:
             return True
         return False
 
+    def key_of(self, projection: Projection) -> tuple[TagId, ...]:
+        """The values of a projection's key fields."""
+        names = self.key_names
+        if len(names) == 1:  # as most have
+            return (getattr(projection, names[0]),)
+        return tuple([getattr(projection, name) for name in names])
+
+    def fill(self, state: Projection, key: tuple[TagId, ...]) -> None:
+        """Give a new state its key, and its other fields the values that they begin with."""
+        if native is not None:
+            native.fill_state(state, self.key_names, key, self.state, copy.deepcopy)
+            return
+        # Without a look at vars(state) Python keeps the fields of an object in it, and not in a dict beside it.
+        for name, value in zip(self.key_names, key, strict=True):
+            put(state, name, value)
+        for name, default, is_immutable in self.state:
+            put(state, name, default if is_immutable else copy.deepcopy(default))
+
     def query(self, key: tuple[TagId, ...]) -> Query:
         """The events of a key: one item."""
         if native is not None and self._is_plain:
-            plain: Query | None = native.query_of_key(self._types, key, self._kinds, self._beginnings)
+            plain: Query | None = native.query_of_key(self._types, key, self.kinds, self._beginnings)
             if plain is not None:
                 return plain
         return Query((QueryItem(self._types, [value.tag for value in key]),))

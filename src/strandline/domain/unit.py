@@ -12,7 +12,7 @@ from ..event import Event, SequencedEvent
 from .boundary import BoundaryOf, refuse_other_classes
 from .cache import DecisionCache, catch_up
 from .event import DomainEvent
-from .missing_tags import check_tags
+from .missing_tags import without_tags
 from .projection import Projection
 from .steps import Append, Steps
 
@@ -67,7 +67,7 @@ class Unit(Generic[*Ts]):
         if self._collected:
             refuse_other_classes(self._boundary.members, self._collected)
             request = AppendRequest(self._collected, self._boundary.condition)
-            yield from check_tags(self._boundary.read_query.items, request.events)
+            yield from without_tags(self._boundary.read_query.items, request.events)
             self.result = yield Append(request)
         else:
             self.result = AppendResult(self.head, self.head, 0)

@@ -86,7 +86,7 @@ def decide(
         if not decided:
             return Decided.nothing(value, found.head)
         events = [_addressed(event, tag_with, destination) for event in decided]
-        yield from missing_tags.check_tags(scope.query.items, events)
+        yield from missing_tags.without_tags(scope.query.items, events)
         request = AppendRequest(events, nothing_newer((Query.of(item), found.head) for item in guarded.items))
         return Decided(request, value, AppendResult(0, 0, 0))
 

@@ -30,10 +30,10 @@ class Span(msgspec.Struct, frozen=True):
     until: int | None = None
     backwards: bool = False
 
-    def rest(self, last: int) -> Span | None:
-        """What is left after `last` was read, None if nothing can be."""
-        after, until = (self.after, last - 1) if self.backwards else (last, self.until)
-        return Span(after, until, self.backwards) if until is None or after < until else None
+    def rest(self, head: int, last: int) -> Span | None:
+        """What is left up to a head after `last` was read, None if nothing is."""
+        after, until = (self.after, last - 1) if self.backwards else (last, head)
+        return Span(after, until, self.backwards) if after < until else None
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -167,7 +167,7 @@ class MemoryEngine:
         if len(matching) <= size:
             return Page(matching, head, None)
         page = matching[:size]
-        return Page(page, head, Span(span.after, head, span.backwards).rest(page[-1].position))
+        return Page(page, head, span.rest(head, page[-1].position))
 
     async def read_page_awaited(self, query: Query, span: Span, size: int) -> Page | None:
         if query.has_where or len(self._log) > SHORT_LOG:

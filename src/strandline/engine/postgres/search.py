@@ -169,7 +169,7 @@ def page_of(answer: list[tuple[Any, ...]], span: Span, size: int) -> Page:
     candidates = events_of(rows)
     rest = None
     if len(candidates) >= size:
-        rest = Span(span.after, last, span.backwards).rest(candidates[-1].position)
+        rest = span.rest(last, candidates[-1].position)
     return Page(candidates, last, rest)
 
 

@@ -126,10 +126,7 @@ class Search:
         """See `Engine.read_page`."""
         head = self.head if span.until is None else min(self.head, span.until)
         candidates = self.candidates(query, Range(span.after, head, span.backwards), size)
-        if len(candidates) < size:
-            rest = None
-        else:
-            rest = Span(span.after, head, span.backwards).rest(candidates[-1].position)
+        rest = None if len(candidates) < size else span.rest(head, candidates[-1].position)
         return Page(_filtered(query, candidates), head, rest)
 
     def candidates(self, query: Query, within: Range, size: int) -> list[SequencedEvent]:
