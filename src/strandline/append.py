@@ -284,6 +284,10 @@ def _event(event: object) -> Event:
     if isinstance(event, Event):
         return event
     to_event: Callable[[], Event] | None = getattr(event, "to_event", None)
+    if isinstance(event, type) and to_event is not None:
+        raise InvalidInput(
+            f"{event.__name__} is a class of events, not an event", hint=f"write {event.__name__}(…)"
+        )
     if to_event is None:
         raise InvalidInput(
             f"events are Events, not {type(event).__name__}", hint='write [Event("Type", {…}, tags=[…])]'

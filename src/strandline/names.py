@@ -70,7 +70,11 @@ def name_list(values: object, kind: str, error: type[InvalidInput]) -> Sequence[
     if isinstance(values, (list, tuple)):
         return values
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        shown = values.__name__ if isinstance(values, type) else repr(values)
+        shown = (
+            values.__name__
+            if isinstance(values, type)
+            else repr(str(values) if isinstance(values, int) else values)
+        )
         raise error(
             f"{kind}s are a list, not {type(values).__name__}: {shown:.80}",
             hint="write []" if values is None else f"write [{shown:.60}]",

@@ -51,6 +51,8 @@ MISTAKES: dict[str, Mistake] = {
     "options: metadata with a surrogate": lambda _: enroll.with_options(metadata={"user": "\ud800"}),
     "options: a version in the metadata": lambda _: enroll.with_options(metadata={"version": "2"}),
     "to_event: another version in the metadata": lambda _: DEFINED.to_event(metadata={"version": "2"}),
+    "append: a class": lambda store: store.append(CourseDefined),  # type: ignore[arg-type]
+    "append: a list of a class": lambda store: store.append([CourseDefined]),  # type: ignore[list-item]
     "boundary: a list": lambda store: _collect(store, [DEFINED]),
     "boundary: another class of a type": lambda store: _collect(store, OtherDefined(course=CourseId("c1"))),
     "execute: another class of a type": lambda store: store.execute(define_otherwise, Course("c1")),

@@ -25,7 +25,7 @@ from enrolment import (
 )
 
 import strandline
-from strandline import DomainEvent, Event, InvalidInput, Projection, TagId, command, on, upcast
+from strandline import DomainEvent, Event, InvalidInput, Projection, Query, TagId, command, on, upcast
 
 Define = Callable[[], Any]
 MISTAKES: list[Any] = []
@@ -559,6 +559,70 @@ def a_command_that_gives_events_with_another_kind_of_id() -> None:
         return []
 
 
+@mistake("Own has an __init__ of its own", r"seen: set\[str\] = set\(\)")
+def a_projection_that_begins_by_itself() -> None:
+    class Own(Projection):
+        id: CourseId
+
+        def __init__(self, key: str) -> None:
+            self.seen: set[str] = set()
+
+
+@mistake("Own has an __init__ of its own", "no __init__, __new__ or @dataclass")
+def a_projection_that_was_made_a_dataclass() -> None:
+    @dataclasses.dataclass
+    class Own(Projection):
+        id: CourseId
+
+        @on
+        def defined(self, event: CourseDefined) -> None: ...
+
+    @command
+    def ask(own: Own) -> Any: ...
+
+
+@mistake("the upcast Old.more is a class method", r"@staticmethod above @upcast\(1\)")
+def an_upcast_that_is_a_class_method() -> None:
+    class Old(DomainEvent, version=2):
+        @classmethod
+        @upcast(1)
+        def more(cls, data: dict[str, Any]) -> dict[str, Any]:
+            return data
+
+
+@mistake("Odd has an unknown option: name", "type=, version= and stream=")
+def an_event_with_a_name() -> None:
+    class Odd(DomainEvent, name="odd"):
+        course: CourseId
+
+
+@mistake("depends on nothing: none of its parameters is a projection", "course: Course")
+def a_command_without_projections() -> None:
+    @command
+    def note(text: str) -> Any: ...
+
+
+@mistake("asks for a Projection, which handles no event", r"class Course\(Projection\)")
+def a_command_that_asks_for_any_projection() -> None:
+    @command
+    def odd(state: Projection) -> Any: ...
+
+
+@mistake("asks for a Idle, which handles no event", "add a method to Idle: @on")
+def a_command_that_asks_for_what_handles_no_event() -> None:
+    class Idle(Projection):
+        id: CourseId
+
+    @command
+    def odd(idle: Idle) -> Any: ...
+
+
+@mistake("the command name 'order:cancel' has a colon", 'name="order.cancel"')
+def a_command_name_that_could_be_another_ones_key() -> None:
+    @command(name="order:cancel")
+    def cancel(course: Course) -> Any: ...
+
+
 @pytest.mark.parametrize(("define", "told", "hint"), MISTAKES)
 def test_a_mistake_is_told_where_it_is_made(define: Define, told: str, hint: str) -> None:
     with pytest.raises(InvalidInput, match=told) as caught:
@@ -608,6 +672,20 @@ def test_what_is_unusual_but_right_is_no_mistake() -> None:
     assert (event.stream, event.tags) == ("course:c1", ("course:c1", "course:c2", "course:c3"))
     assert vars(Sub("c1")) == {"id": "c1", "seen": [], "key_count": 0}
     assert [*decide(Course("c1"), [Sub("c1")], Course, lambda _: True)] == [InvoiceWritten(number=1)]
+
+
+def test_events_may_share_methods_by_a_class_that_is_none() -> None:
+    class Described:
+        def described(self) -> str:
+            return f"{type(self).__name__} happened"
+
+    class Renamed(Described, DomainEvent):
+        course: CourseId
+
+    with strandline.connect("memory:") as store:
+        store.append(Renamed(course=CourseId("c1")))
+        (event,) = store.read(Query.tag("course:c1"))
+        assert event.decode(Renamed).described() == "Renamed happened"
 
 
 def test_private_fields_are_state_too() -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from itertools import permutations
 from uuid import UUID
 
 import pytest
@@ -252,3 +256,39 @@ def test_what_could_not_be_found_or_read_again_is_not_written(
         store.append(event)
     assert caught.value.hint
     assert store.head() == 0
+
+
+class Grouped(DomainEvent):
+    students: set[StudentId]
+    notes: frozenset[str] = frozenset()
+    more: dict[str, set[int]] = {}
+    mixed: set[int | str] = set()
+
+
+MAKE = """
+import sys; sys.path[:0] = {path!r}
+from test_tags import Grouped, StudentId
+names = [f"s{{n}}" for n in range({first}, {last}, {step})]
+more = {{name: {{1, 20, 300}} for name in names}}
+students = {{StudentId(name) for name in names}}
+print(Grouped(students=students, notes=frozenset(names), more=more).to_event().to_json())
+"""
+
+
+def test_the_same_sets_are_the_same_data_in_every_process(store: EventStore) -> None:
+    def made(seed: int, *, turned: bool) -> Event:
+        first, last, step = (19, -1, -1) if turned else (0, 20, 1)
+        program = MAKE.format(path=sys.path, first=first, last=last, step=step)
+        environment = os.environ | {"PYTHONHASHSEED": str(seed)}
+        told = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        )
+        return Event.from_json(told.stdout)
+
+    events = [made(seed, turned=turned) for seed, turned in ((1, False), (2, False), (3, True))]
+    assert len({event.data for event in events}) == 1
+    ids = UUID(int=7)
+    repeats = [store.append(Event(event.type, event.data, tags=event.tags, id=ids)) for event in events]
+    assert [result.duplicate for result in repeats] == [False, True, True]
+    mixed = Grouped(students=set(), mixed={1, "a", 2})  # what has no order is written all the same
+    assert mixed.to_event().json()["mixed"] in ([*each] for each in permutations([1, "a", 2]))

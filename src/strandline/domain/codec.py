@@ -31,18 +31,27 @@ _decode_custom = native.decode_tag_id if native else _decode_other
 # msgspec works out a type when it is first used; if two threads do that at once, the process crashes (0.22).
 working_out = threading.RLock()
 
-_ENCODER = msgspec.json.Encoder(enc_hook=native.as_json if native else as_json)
+_as_json = native.as_json if native else as_json
+_ENCODER = msgspec.json.Encoder(enc_hook=_as_json)
+_IN_ORDER = msgspec.json.Encoder(enc_hook=_as_json, order="deterministic")
 
 
-def encode(value: object) -> bytes:
-    """A value as JSON."""
+def encode(value: object, *, has_sets: bool = False) -> bytes:
+    """A value as JSON; the same for the same sets, if their members have an order."""
     try:
-        data = _ENCODER.encode(value)
+        data = _ordered(value) if has_sets else _ENCODER.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidEvent(f"{value!r:.80} cannot be written as JSON: {error}", hint=JSON_TYPES) from error
     if b"null" in data:
         refuse_nan(msgspec.to_builtins(value, enc_hook=as_json), "data", InvalidEvent)
     return data
+
+
+def _ordered(value: object) -> bytes:
+    try:
+        return _IN_ORDER.encode(value)
+    except TypeError:  # members of a set that cannot be compared
+        return _ENCODER.encode(value)
 
 
 def no_json_form(value: object) -> InvalidEvent:

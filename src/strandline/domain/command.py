@@ -218,6 +218,11 @@ def _make(
 ) -> Command[Any, Any]:
     if name is not None:
         check_name(name, "command name", InvalidInput)
+        if ":" in name:
+            raise InvalidInput(
+                f"the command name {name!r:.80} has a colon, and idempotency keys follow one",
+                hint=f'write name="{name.replace(":", ".")[:60]}"',
+            )
     listed = check_events(name_list(guard, "guard", InvalidInput), "guard takes event classes, not", _GUARD)
     if listed and not commutative:
         raise InvalidInput("guard is for commutative commands", hint=_GUARD)

@@ -45,13 +45,15 @@ class EventMeta(StructMeta):
         name: str,
         bases: tuple[type, ...],
         namespace: dict[str, Any],
+        /,
         *,
         type: str | None = None,
         version: int = 1,
         stream: str | None = None,
         **unknown: Any,
     ) -> Any:
-        cls: Any = super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=True, gc=False)
+        has_dict = any(not issubclass(base, msgspec.Struct) and base.__dictoffset__ for base in bases)
+        cls: Any = super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=True, gc=has_dict)
         if bases == (msgspec.Struct,):  # DomainEvent itself
             return cls
         if unknown:
@@ -68,7 +70,7 @@ class EventMeta(StructMeta):
         declare_event(cls, names_here())
         return cls
 
-    def __init__(self, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any) -> None:
+    def __init__(self, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **_: Any) -> None:
         super().__init__(name, bases, namespace)
 
 
@@ -144,7 +146,7 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
         return event, read if shape.is_fixed else None
 
     def _encoded(self, shape: EventShape) -> tuple[bytes, Self]:
-        data = codec.encode(self)
+        data = codec.encode(self, has_sets=True) if shape.has_sets else codec.encode(self)
         try:
             # What cannot be read again would spoil every later decision that depends on it.
             return data, shape.decoder.decode(data)
@@ -230,6 +232,12 @@ def _upcasts(name: str, version: object, namespace: Mapping[str, Any]) -> dict[i
             f"the version of {name} is a whole number from 1, not {version!r:.40}",
             hint=f"write class {name}(DomainEvent, version=2) for the second",
         )
+    for member in namespace.values():
+        if isinstance(member, classmethod) and hasattr(member.__func__, "__upcasts__"):
+            raise InvalidEvent(
+                f"the upcast {name}.{member.__func__.__name__} is a class method, and is given the data only",
+                hint=f"write @staticmethod above @upcast({member.__func__.__upcasts__})",
+            )
     functions = [getattr(member, "__func__", member) for member in namespace.values()]
     marked = [function for function in functions if hasattr(function, "__upcasts__")]
     found = {function.__upcasts__: function for function in marked}

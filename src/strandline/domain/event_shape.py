@@ -27,6 +27,8 @@ class EventShape:
         fields = _fields(cls)
         self.is_fixed = all(_is_fixed(field.type) for field in fields)
         """Whether nothing in an event can change: then several projections may be handed the same one."""
+        self.has_sets = any(_has_sets(field.type) for field in fields)
+        """Whether its JSON depends on the order of sets, which is another one in each process."""
         kinds = {field.name: [*_tag_ids(cls, field.name, field.type)] for field in fields}
         refuse_clashes(name_of(cls), (), (kind for found in kinds.values() for kind in found))
         self.tag_kinds = {kind for found in kinds.values() for kind in found}
@@ -142,6 +144,13 @@ def _is_fixed(shape: shapes.Type) -> bool:
         case shapes.CustomType(cls=kind):
             return isinstance(kind, type) and issubclass(kind, TagId)
     return isinstance(shape, _FIXED)
+
+
+def _has_sets(shape: shapes.Type, path: tuple[shapes.Type, ...] = ()) -> bool:
+    if any(shape is outer for outer in path):
+        return False
+    is_one = isinstance(shape, (shapes.SetType, shapes.FrozenSetType))
+    return is_one or any(_has_sets(part, (*path, shape)) for part in _parts(shape)[1])
 
 
 def _plain(shape: shapes.Type) -> shapes.Type:

@@ -70,6 +70,7 @@ class Projection:
                 f"{name_of(cls)} has options that a projection has not",
                 hint="there are last_only=True, version=2 and snapshot_every=1000",
             )
+        refuse_own_beginning(cls)
         if last_only is not None:
             cls._last_only = last_only
         if version is not None:
@@ -140,6 +141,15 @@ class Projection:
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        )
+
+
+def refuse_own_beginning(cls: type[Projection]) -> None:
+    """Refuse a class that begins its states in its own way: they are also made without that, from their key."""
+    if cls.__init__ is not Projection.__init__ or cls.__new__ is not object.__new__:
+        raise InvalidInput(
+            f"{name_of(cls)} has an __init__ of its own: a state begins with the defaults of its fields",
+            hint="write fields with defaults, seen: set[str] = set(), and no __init__, __new__ or @dataclass",
         )
 
 

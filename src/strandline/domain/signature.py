@@ -8,14 +8,15 @@ import typing
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, InvalidQuery
 from ..event import Event, SequencedEvent
 from ..names import name_list
 from ..tag_id import is_same_class
 from .annotations import Names, Unresolved, meant, names_of, place, resolve
 from .boundary import refuse_clashes_of
 from .event import DomainEvent
-from .projection import Projection
+from .projection import Projection, refuse_own_beginning
+from .shape import shape_of
 
 Kind = type[Projection] | list[type[Projection]] | None
 """A projection class, a list of one, or None for a plain value."""
@@ -96,6 +97,7 @@ class Signature:
         types = resolve(annotations, names_of(self._function, self._here), self._where)
         kinds = {name: self._kind(name, meant(annotation)) for name, annotation in types.items()}
         listed = [kind[0] if isinstance(kind, list) else kind for kind in kinds.values()]
+        self._check_projections([kind for kind in listed if kind is not None])
         refuse_clashes_of(
             self._where,
             tuple(kind for kind in listed if kind is not None),
@@ -103,6 +105,22 @@ class Signature:
         )
         self._kinds, self._here = kinds, None
         return kinds
+
+    def _check_projections(self, projections: Sequence[type[Projection]]) -> None:
+        if not projections:
+            raise InvalidQuery(
+                f"{self._where} depends on nothing: none of its parameters is a projection",
+                hint="give it one, course: Course; or write store.append(event)",
+            )
+        for cls in projections:
+            refuse_own_beginning(cls)
+            if not shape_of(cls).handlers:
+                raise InvalidInput(
+                    f"{self._where} asks for a {cls.__name__}, which handles no event",
+                    hint=f"add a method to {cls.__name__}: @on def opened(self, event: Opened)"
+                    if cls is not Projection
+                    else "ask for a class of your own: class Course(Projection)",
+                )
 
     def _written(self) -> Iterator[type[DomainEvent]]:
         """The events that it says it gives."""
