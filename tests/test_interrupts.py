@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
@@ -125,8 +126,6 @@ def test_a_retag_whose_clock_fails_changes_nothing(place: Place) -> None:
     def clock() -> object:
         if is_broken:
             raise OSError("no clock")
-        from datetime import UTC, datetime
-
         return datetime.now(UTC)
 
     with place.connect(clock=clock) as store:  # type: ignore[arg-type]
@@ -286,3 +285,86 @@ def test_a_storm_of_interrupts_leaves_a_store_that_works(kept: Place, seed: int)
         assert [event.type for event in store.read(backwards=True, limit=1)] == ["Last"]
         assert violations(store) == []
     assert check_log(kept.url, **kept.options).problems == []
+
+
+SIGNALLED = """
+import random, signal, sys, time
+import strandline
+from strandline import Event, InvalidInput, Query
+from strandline.testing import violations
+
+store, told = strandline.connect(sys.argv[1]), []
+
+def use(number, frame):
+    for ask in (lambda: store.append(Event("Signalled", {})), store.head, lambda: list(store.read(limit=1)),
+                lambda: store.exists(Query.tag("x")), store.stats):
+        try:
+            ask()
+            told.append("done")
+        except InvalidInput as refusal:
+            assert "a signal's handler" in str(refusal), refusal
+            told.append("refused")
+    if number == signal.SIGALRM:
+        signal.setitimer(signal.ITIMER_REAL, random.random() / 500)
+
+def leave(number, frame):
+    try:
+        store.close()
+    except InvalidInput as refusal:
+        raise SystemExit(3) from refusal
+    raise SystemExit(3)
+
+signal.signal(signal.SIGALRM, use)
+signal.signal(signal.SIGTERM, leave)
+signal.setitimer(signal.ITIMER_REAL, 0.001)
+appended, end = [], time.monotonic() + 1
+while time.monotonic() < end or not {"done", "refused"} <= set(told):
+    appended.append(store.append(Event("A", {}, tags=["x"])).position)
+    list(store.read(Query.tag("x"), after=max(appended[-1] - 20, 0)))
+signal.signal(signal.SIGALRM, signal.SIG_IGN)
+assert violations(store) == [], violations(store)
+assert len(set(appended)) == len(appended) and store.count(Query.types("A")) >= len(appended)
+print(store.head(), flush=True)
+try:
+    while True:
+        store.append(Event("A", {}))
+finally:
+    store.close()
+"""
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_signal_handler_is_refused_instead_of_waiting_for_itself(path: Path, kind: str) -> None:
+    url = "memory:" if kind == "memory" else str(path)
+    program = subprocess.Popen(
+        [sys.executable, "-c", SIGNALLED, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert program.stdout is not None
+        head = program.stdout.readline()
+        program.send_signal(signal.SIGTERM)
+        _, errors = program.communicate(timeout=20)
+    finally:
+        program.kill()
+    assert head, errors
+    assert program.returncode == 3, errors
+    if kind == "sqlite":
+        report = check_log(path)
+        assert report.problems == []
+        assert report.events >= int(head)
+
+
+def test_a_clock_cannot_ask_the_store(path: Path) -> None:
+    def clock() -> datetime:
+        if stores:
+            stores[0].head()
+        return datetime.now(UTC)
+
+    stores: list[strandline.EventStore] = []
+    with strandline.connect(path, clock=clock) as store:
+        store.append(Event("A", {}))
+        stores.append(store)
+        with pytest.raises(InvalidInput):
+            store.append(Event("A", {}))
+        stores.clear()
+        assert store.append(Event("A", {})).position == 2

@@ -76,11 +76,29 @@ def test_a_sound_log_has_no_problems(path: Path) -> None:
         ("file", "update event set shape = 999 where position = 2"),
         ("file", "update event set shape = 3, arguments = '[' where position = 2"),
         ("file", "drop table posting"),
+        ("position", "update event set position = 9999 where position = 24"),
+        ("position", "delete from event where position = 22"),
+        ("event", "update event set id = x'00' where position = 5"),
+        ("event", "update event set metadata = x'ff' where position = 5"),
+        ("event", "update event set metadata = x'5b315d' where position = 5"),
+        ("event", "update event set recorded_at = 9223372036854775807 where position = 24"),
     ],
 )
 def test_a_planted_fault_is_found(path: Path, kind: str, statement: str) -> None:
     tamper(path, statement)
     assert kind in kinds(path)
+
+
+def test_a_log_that_lacks_a_position_is_damaged_whoever_reads_it(path: Path) -> None:
+    tamper(path, "update event set position = 9999 where position = 24")
+    with strandline.connect(path) as store:
+        for use in (
+            lambda: list(store.read(Query.tag("seat:1"))),
+            lambda: store.append(Event("A", {})),
+            store.stats,
+        ):
+            with pytest.raises(CorruptLog, match=r"positions .* not in the log"):
+                use()
 
 
 def test_a_log_without_its_tables_is_damaged_whoever_reads_it(path: Path) -> None:
@@ -249,3 +267,18 @@ def test_a_newer_schema_is_refused_with_the_way_out(path: Path) -> None:
         with pytest.raises(SchemaMismatch) as refusal:
             attempt(path)
         assert "pip install -U strandline" in refusal.value.hint
+
+
+def test_an_empty_file_is_nothing_to_migrate(tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(NotFound, match="is empty"):
+        migrate_log(tmp_path / "empty.db")
+    assert (tmp_path / "empty.db").stat().st_size == 0
+
+
+def test_who_opens_a_file_by_another_name_waits_for_the_same_lock(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.db").symlink_to(path)
+    with strandline.connect(tmp_path / "other.db") as store:
+        store.append(Event("A", {}))
+    assert not (tmp_path / "other.db.lock").exists()
+    assert check_log(tmp_path / "other.db").problems == []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
+import math
 import os
 import pickle
 import re
@@ -15,6 +17,7 @@ from random import choice
 from typing import Any
 from uuid import RFC_4122, UUID
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -210,6 +213,23 @@ def test_text_that_is_no_sequenced_event_is_an_invalid_event(text: str) -> None:
 def test_what_an_event_lacks_is_said(text: str, told: str) -> None:
     with pytest.raises(InvalidEvent, match=re.escape(told)):
         Event.from_json(text)
+
+
+class Measured(msgspec.Struct):
+    celsius: float
+
+
+@dataclasses.dataclass
+class Noted:
+    measured: list[Measured]
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_what_json_cannot_say_is_refused_wherever_it_is(number: float) -> None:
+    for data in (number, {"a": (number,)}, {1.5: {number}}, Measured(number), Noted([Measured(number)])):
+        with pytest.raises(InvalidEvent, match="no NaN and no infinity"):
+            Event("Measured", data)
+    assert Event("Measured", {"celsius": None, "at": Measured(1.5)}).json()["celsius"] is None
 
 
 @pytest.mark.parametrize("read", [Query.from_json, AppendCondition.from_json, Event.from_json])

@@ -25,7 +25,7 @@ def encode_value(value: Any, what: str, error: type[InvalidInput], *, hint: str)
 
 def refuse_nan(value: Any, what: str, error: type[InvalidInput]) -> None:
     """Refuse a value with a NaN or an infinity in it; encoded, they would have become null."""
-    if _has_nan(value):
+    if _has_nan(msgspec.to_builtins(value, enc_hook=as_json)):
         raise error(f"JSON has no NaN and no infinity, {what} has one", hint="write null or text instead")
 
 

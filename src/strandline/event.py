@@ -55,7 +55,7 @@ if _register is not None:  # or both processes would use the same ones
 
 def to_microseconds(when: datetime) -> int:
     """Microseconds since 1970; a naive datetime is refused, it means another instant elsewhere."""
-    if not isinstance(when, datetime) or when.tzinfo is None:
+    if not isinstance(when, datetime) or when.utcoffset() is None:
         raise InvalidInput(
             f"a time needs a time zone: {when!r}", hint="use datetime.now(UTC) or when.astimezone()"
         )

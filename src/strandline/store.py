@@ -23,7 +23,7 @@ from .append import (
     check_size,
 )
 from .domain import decide, explain, untyped
-from .domain.cache import DEFAULT_STATES, DecisionCache
+from .domain.cache import DEFAULT_STATES, DecisionCache, check_states
 from .domain.command import ATTEMPTS, Command, Executed, bind
 from .domain.drive import drive
 from .domain.explain import Explanation
@@ -45,6 +45,7 @@ from .domain.untyped import Decide, DecideOptions, DecideValue, Route, TagWith
 from .engine import Clock, Engine, Page, Span, Stats
 from .engine.following import refuse_inside_handler
 from .engine.open import DEFAULT_LOG, open_engine
+from .engine.rules import interrupted
 from .engine.sequencer import Sequencer
 from .engine.watch import HeadWatch
 from .errors import InvalidInput, StoreClosed, StrandlineError
@@ -114,6 +115,7 @@ def connect(
     it is written with a warning, `MissingTags`.
     """
     check_max_data_bytes(max_data_bytes)  # before a file is made
+    check_states(decision_cache)
     engine = open_engine(url, log=log, clock=clock, record_conditions=record_conditions, create=create)
     return EventStore(
         engine,
@@ -142,7 +144,7 @@ class EventStore:
         self.sequencer = Sequencer(engine, self.watch.look)
         self.leases = Leases(engine, self.watch.wake_all)
         self._closed_because = ""
-        self._closing = threading.Lock()
+        self._closing = threading.RLock()
         _open_stores.add(self)
 
     def append(
@@ -373,6 +375,10 @@ class EventStore:
         refuse_inside_handler()
         if self._closed_because == _FORKED:  # looked at before the lock, which this process may never get
             return
+        if self.sequencer.is_interrupted or self.engine.is_interrupted:
+            raise interrupted()
+        if self._closing._is_owned():  # type: ignore[attr-defined]
+            return  # by what interrupted it
         with self._closing:
             if self._closed_because:
                 return
@@ -401,10 +407,12 @@ class EventStore:
         return bool(self._closed_because)
 
     def check_usable(self) -> None:
-        """Raise if the store is closed, belongs to another process, or is called by a matcher."""
+        """Raise if the store is closed, belongs to another process, or is called by what it calls or was interrupted by."""
         if self._closed_because:
             raise StoreClosed(self._closed_because)
         refuse_inside_matcher()
+        if self.sequencer.is_interrupted or self.engine.is_interrupted:
+            raise interrupted()
 
     def request(self, request: AppendRequest) -> AppendRequest:
         """The request, if this store may take it now."""

@@ -21,16 +21,21 @@ from .steps import Events, ReadEvents, Steps
 DEFAULT_STATES = 10_000
 
 
+def check_states(size: object) -> int:
+    """How many states to keep."""
+    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+        raise InvalidInput(
+            f"the decision cache has a whole number of states, not {size!r:.40}",
+            hint="write 0 to keep none",
+        )
+    return size
+
+
 class DecisionCache:
     """Keeps the states that were used last, at most so many. Safe to share between threads."""
 
     def __init__(self, size: int) -> None:
-        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            raise InvalidInput(
-                f"the decision cache has a whole number of states, not {size!r:.40}",
-                hint="write 0 to keep none",
-            )
-        self._size = size
+        self._size = check_states(size)
         self.keeps_states = size > 0
         self._kept: OrderedDict[Name, Member] = OrderedDict()
         self._lock = threading.Lock()

@@ -43,7 +43,7 @@ def encode(value: object, *, has_sets: bool = False) -> bytes:
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidEvent(f"{value!r:.80} cannot be written as JSON: {error}", hint=JSON_TYPES) from error
     if b"null" in data:
-        refuse_nan(msgspec.to_builtins(value, enc_hook=as_json), "data", InvalidEvent)
+        refuse_nan(value, "data", InvalidEvent)
     return data
 
 

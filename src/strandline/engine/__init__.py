@@ -166,6 +166,11 @@ class Engine(Protocol):
         """Whether other processes may write to the log, so that waiting readers must look."""
         ...
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the calling thread is at work in it already, so that what a signal's handler asks for would wait for ever."""
+        ...
+
     def pause(self) -> None:
         """Wait until it is time to look at the head again: a moment, or less if there is news."""
         ...

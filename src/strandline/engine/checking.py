@@ -13,7 +13,7 @@ import msgspec
 
 from ..append import RecordedAppend
 from ..errors import CorruptLog, InvalidInput
-from ..event import SequencedEvent, own_tags
+from ..event import SequencedEvent, check_metadata, own_tags
 from ..query import Query
 from . import Span, audit
 from .reports import CheckReport, Problem, Progress
@@ -30,7 +30,10 @@ AppendRow = tuple[int, int | None, int | None]
 class LogCheck(ABC):
     """One run over one snapshot of a log."""
 
-    damage: tuple[type[Exception], ...] = (CorruptLog, InvalidInput, msgspec.DecodeError)
+    damage: tuple[type[Exception], ...] = (
+        *(CorruptLog, InvalidInput, msgspec.DecodeError),
+        *(TypeError, ValueError, OverflowError),
+    )
     """What reading a damaged log raises."""
 
     def __init__(self, reader: audit.Reader, progress: Progress | None) -> None:
@@ -74,9 +77,19 @@ class LogCheck(ABC):
                     self.found("position", event.position, f"follows position {last}")
                 if event.raw_recorded_at < recorded_at:
                     self.found("time", event.position, "is recorded before its predecessor")
+                self._check_form(event)
                 last, recorded_at = event.position, event.raw_recorded_at
             self._check_entries([entry for event in page for entry in self._entries_of(event)])
             self._progress(last, 2 * self._head)
+
+    def _check_form(self, event: SequencedEvent) -> None:
+        """Whether those who read the event can make of it what they are promised."""
+        try:
+            _ = event.id, event.recorded_at
+            if event.raw_metadata is not None:
+                check_metadata(event.metadata)
+        except self.damage as error:
+            self.found("event", event.position, f"cannot be read: {error}")
 
     def _pages(self) -> Iterator[list[SequencedEvent]]:
         span: Span | None = Span()

@@ -45,6 +45,10 @@ class MemoryEngine:
         self._following = MemoryFollowing()
         self._lock = threading.RLock()
 
+    @property
+    def is_interrupted(self) -> bool:
+        return self._lock._is_owned()  # type: ignore[attr-defined,no-any-return]
+
     def append(self, batch: Batch) -> list[Outcome]:
         with self._lock:
             before = len(self._log), len(self._appends), self._refused

@@ -44,6 +44,14 @@ class Time:
             ) from error
 
 
+def interrupted() -> InvalidInput:
+    """The refusal of what a signal's handler asks for while its thread is at work in the store."""
+    return InvalidInput(
+        "the store is at work in this thread: a signal's handler cannot use it meanwhile",
+        hint="let the handler set a flag, or raise SystemExit, and use the store where it was interrupted",
+    )
+
+
 _SAID_AGAIN = ("type", "data", "stream", "subject", "tags")
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import sys
 import threading
 import weakref
 from collections import deque
@@ -99,7 +100,7 @@ class Sequencer:
     def __init__(self, engine: Engine, on_commit: Callable[[], None]) -> None:
         self._engine = engine
         self._on_commit = on_commit
-        self._mutex = threading.Lock()  # guards the queue
+        self._mutex = threading.RLock()  # guards the queue
         self._queue: deque[AnyTicket] = deque()
         self._leading = threading.RLock()
         self._is_closed = False
@@ -108,6 +109,18 @@ class Sequencer:
         self._worker: threading.Thread | None = None
         self._were_many = False
         self._gathering = weakref.WeakSet[asyncio.AbstractEventLoop]()
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the calling thread is at work here already: it handles a signal."""
+        if self._leading._is_owned():  # type: ignore[attr-defined]
+            # It may only have been interrupted before it could let go; then the next to lead, which may be itself, does.
+            caller = sys._getframe(1)
+            while caller.f_back is not None:
+                caller = caller.f_back
+                if caller.f_globals is globals():
+                    return True
+        return self._mutex._is_owned()  # type: ignore[attr-defined,no-any-return]
 
     def run(self, works: Sequence[Work]) -> list[Outcome]:
         """Write the works in one transaction and return their outcomes."""

@@ -91,6 +91,8 @@ class PostgresEngine:
             lambda: self._ask(self._notify)
         )  # last: a log that cannot be opened needs none
 
+    is_interrupted = False  # who asks meanwhile has another connection
+
     def append(self, batch: Batch) -> list[Outcome]:
         with self._lock:
             outcomes = self._append(batch())

@@ -24,7 +24,7 @@ from ...event import SequencedEvent
 from ...query import Query
 from .. import Batch, Outcome, Page, Snapshot, Span, Stats
 from ..following import DeadLetter, FollowerRow, is_handling, not_answered
-from ..rules import Time
+from ..rules import Time, interrupted
 from .appends import recorded_appends
 from .awaiting import AwaitedReads
 from .connection import (
@@ -73,14 +73,17 @@ class SqliteEngine:
 
     def __init__(self, path: str, time: Time, *, record_conditions: bool = True, create: bool = True) -> None:
         check_file(path, create=create)
-        self.url = self._path = os.path.abspath(path)
+        self.url = self._path = os.path.realpath(
+            path
+        )  # whoever opens it by another name waits for the same lock
         self._time = time
         self._names = Names()
         self._recent = Recent(self._names)
         # First the turn of this process, then the lock between processes, then the connection: who reads through it
         # never waits for another process, nor for a handler that is at work.
-        self._turn = threading.Lock()
-        self._lock = threading.Lock()
+        # They know their owner, but nobody takes one twice.
+        self._turn = threading.RLock()
+        self._lock = threading.RLock()
         self._beside = threading.Lock()
         self._reads_beside: Search | None = None
         self._awaited = AwaitedReads(self._look_at_once)
@@ -122,8 +125,14 @@ class SqliteEngine:
     def _connect(self, *, writable: bool = True) -> Connection:
         return Connection(self._path, cache_kib=WRITER_CACHE_KIB, writable=writable, is_patient=False)
 
+    @property
+    def is_interrupted(self) -> bool:
+        return self._lock._is_owned() or self._turn._is_owned()  # type: ignore[attr-defined,no-any-return]
+
     def append(self, batch: Batch) -> list[Outcome]:
         self._check_writable()
+        if self.is_interrupted:
+            raise interrupted()
         try:
             with self._turn:
                 try:
@@ -285,6 +294,8 @@ class SqliteEngine:
     def _ask(self, question: Callable[[Search], T], *, is_long: bool = False) -> T:
         try:
             if not is_long:
+                if self._lock._is_owned():  # type: ignore[attr-defined]
+                    raise interrupted()
                 with self._lock:
                     self._check_open()
                     return question(self._search)
@@ -302,10 +313,12 @@ class SqliteEngine:
     def _look_at_once(self, question: Callable[[Search], None]) -> bool:
         """Ask through a connection that nobody uses just now; False if there is none."""
         # While a commit has the first one, and with many tasks that is most of the time, there is a second one.
-        searches: tuple[tuple[threading.Lock, Callable[[], Search]], ...] = (
+        searches: tuple[tuple[Any, Callable[[], Search]], ...] = (
             (self._lock, lambda: self._search),
             (self._beside, self._search_beside),
         )
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            raise interrupted()
         for lock, search in searches:
             if lock.acquire(blocking=False):
                 try:

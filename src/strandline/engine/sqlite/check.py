@@ -10,6 +10,7 @@ import apsw
 import msgspec
 
 from ...append import RecordedAppend
+from ...errors import CorruptLog
 from ...event import SequencedEvent
 from ...names import index_tags
 from ..checking import MAX_PROBLEMS, AppendRow, Entry, LogCheck
@@ -26,6 +27,7 @@ from .statements import sql
 _ENTRIES_PRESENT = sql("postings_present")
 _APPEND_ROWS = sql("append_rows")
 _CHECK_IDS = sql("check_ids")
+_GAPS = sql("gaps")
 _ID_INDEX = "select 1 from pragma_index_list('event') where name = 'event_by_id' and \"unique\""
 
 
@@ -51,7 +53,12 @@ class SqliteCheck(LogCheck):
             self.found("id", position, f"has the id {UUID(bytes=id_)} of an earlier event")
 
     def _check_log(self) -> None:
-        self._search.look()
+        try:
+            self._search.look()
+        except CorruptLog:  # say more than where it was met
+            for position, previous in self._execute(_GAPS, (MAX_PROBLEMS,)):
+                self.found("position", position, f"follows position {previous}")
+            raise
         super()._check_log()
 
     def _indexed_to(self) -> int:
@@ -85,7 +92,7 @@ def check(path: str, progress: Progress | None) -> CheckReport:
     """Verify the log in the file."""
     with translated(path):
         SqliteEngine(path, Time(), create=False).close()  # refuses what is no store, or another version's
-        writable = is_writable(os.path.abspath(path))
+        writable = is_writable(os.path.realpath(path))
         connection = Connection(path, cache_kib=READER_CACHE_KIB, writable=writable)
         try:
             with connection.snapshot():

@@ -162,7 +162,11 @@ class Recent:
     def _load(self, segments: tuple[Segment, ...], connection: Connection, head: int) -> tuple[Segment, ...]:
         while segments[-1].head < head:
             last = segments[-1]
-            rows = connection.rows(_RECENT_EVENTS, (last.head, min(head, last.full_at)))
+            until = min(head, last.full_at)
+            rows = connection.rows(_RECENT_EVENTS, (last.head, until))
+            if len(rows) != until - last.head:
+                missing = until - last.head - len(rows)
+                raise CorruptLog(f"of the positions {last.head + 1} to {until}, {missing} are not in the log")
             self._names.learn(connection, self._names_in(rows))
             self._add_rows(last, rows, self._names.ids, lambda name: self._number(connection, name))
             segments = _sealed(segments)

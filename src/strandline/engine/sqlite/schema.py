@@ -109,13 +109,15 @@ def apply(connection: Connection, steps: list[str]) -> None:
 def migrate(path: str, *, dry_run: bool) -> tuple[int, list[str]]:
     """Bring a file up to date and verify it; returns the schema it had and the steps it needed."""
     check_file(path, create=False)
-    lock = FileLock(os.path.abspath(path))
+    lock = FileLock(os.path.realpath(path))
     with translated(path):
         found_version(path)
     with translated(path), lock:
         connection = Connection(path, cache_kib=WRITER_CACHE_KIB)
         try:
             found = version_of(connection, path)
+            if found == 0:
+                raise NotFound(f"{path} is empty", hint="to begin a log in it, append an event")
             refuse_newer(found, path)
             steps = plan(found)
             if steps and not dry_run:
