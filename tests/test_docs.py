@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -61,7 +62,11 @@ def test_the_code_runs(
     monkeypatch.chdir(tmp_path)
     if "postgresql://" in block:
         block = here(block, request.getfixturevalue("database"))
-    exec(compile(block, "block", "exec", dont_inherit=True), {"__name__": "documentation"})
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        exec(compile(block, "block", "exec", dont_inherit=True), {"__name__": "documentation"})
+    finally:
+        signal.signal(signal.SIGTERM, handler)
 
 
 def test_the_commands_for_postgresql_run_and_say_what_the_page_says(

@@ -88,6 +88,27 @@ if os.geteuid() == 0:
 """
 
 
+def test_a_full_disk_is_told_by_a_store_that_is_opened_then(path: Path) -> None:
+    with strandline.connect(path) as store:
+        store.append(Event("A", {}))
+    told = run(
+        REPORT
+        + """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))
+full = [tell(lambda: connect(sys.argv[1]).head()), tell(lambda: connect(sys.argv[1]).append(Event("A", {})))]
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(json.dumps([full, connect(sys.argv[1]).append(Event("A", {})).position]))
+""",
+        path,
+    )
+    full, position = told
+    for code, _, message, hint, _ in full:
+        assert (code, position) == ("unavailable", 2)
+        assert "no space left" in message
+        assert "free some space" in hint
+
+
 def test_a_full_disk_refuses_the_append_and_the_store_works_once_there_is_space(tmp_path: Path) -> None:
     told = run(
         REPORT

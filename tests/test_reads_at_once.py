@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -73,22 +76,44 @@ def test_a_log_in_memory_is_read_at_once_while_it_is_short() -> None:
         assert awaited(store, HOT, Span(), 5) is None
 
 
+@contextlib.contextmanager
+def held(*locks: Any) -> Iterator[None]:
+    """While another thread has the locks."""
+    has_them, is_over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with contextlib.ExitStack() as stack:
+            for lock in locks:
+                stack.enter_context(lock)
+            has_them.set()
+            is_over.wait(20)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    try:
+        assert has_them.wait(20)
+        yield
+    finally:
+        is_over.set()
+        holder.join()
+
+
 def test_nobody_waits_for_who_writes(tmp_path: Path) -> None:
     with connect(tmp_path / "log.db") as store:
         store.append(_events(30))
         engine = store.engine
         assert isinstance(engine, SqliteEngine)
-        with engine._lock:  # as during a commit
+        with held(engine._lock):  # as during a commit
             page = awaited(store, HOT, Span(), 5)
         assert page is not None
         assert page == engine.read_page(HOT, Span(), 5)
         store.append(_events(3))
         store.retag(2, add=["course:9"])
         for query in (HOT, Query.tag("course:9")):
-            with engine._lock:
+            with held(engine._lock):
                 beside = awaited(store, query, Span(), 50)
             assert beside == engine.read_page(query, Span(), 50)
-        with engine._lock, engine._beside:  # as during a read of another loop
+        with held(engine._lock, engine._beside):  # as during a read of another loop
             assert awaited(store, HOT, Span(), 5) is None
 
 
@@ -98,7 +123,7 @@ def test_what_is_waited_for_is_waited_for_elsewhere(tmp_path: Path) -> None:
             await store.append(_events(30))
             engine = store.store.engine
             assert isinstance(engine, SqliteEngine)
-            with engine._lock, engine._beside:
+            with held(engine._lock, engine._beside):
                 reading = asyncio.create_task(_positions(store))
                 await asyncio.sleep(0.05)
                 assert not reading.done()  # and yet this task goes on

@@ -199,7 +199,7 @@ def translate(  # noqa: PLR0911  (a table)
 ) -> StrandlineError | None:
     """The error to raise instead of one of SQLite's or the system's; None to let it pass."""
     match error:
-        case apsw.FullError():
+        case apsw.FullError() | apsw.IOError(extendedresult=apsw.SQLITE_IOERR_SHMSIZE):
             return Unavailable(f"no space left for {path}", hint="free some space, then send the same again")
         case apsw.NotADBError():
             return InvalidInput(
