@@ -199,7 +199,7 @@ def translate(  # noqa: PLR0911  (a table)
 ) -> StrandlineError | None:
     """The error to raise instead of one of SQLite's or the system's; None to let it pass."""
     match error:
-        case apsw.FullError() | apsw.IOError(extendedresult=apsw.SQLITE_IOERR_SHMSIZE):
+        case apsw.Error() if _says_full(error):
             return Unavailable(f"no space left for {path}", hint="free some space, then send the same again")
         case apsw.NotADBError():
             return InvalidInput(
@@ -227,6 +227,11 @@ def translate(  # noqa: PLR0911  (a table)
         case apsw.ConnectionClosedError():
             return Unavailable(f"the connection to {path} is closed: {error}", written=written)
     return None
+
+
+def _says_full(error: apsw.Error) -> bool:
+    is_for_shared_memory = getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
+    return isinstance(error, apsw.FullError) or is_for_shared_memory
 
 
 @contextlib.contextmanager
