@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, tzinfo
+from pathlib import Path
 from typing import Any
 
 import pytest
 from enrolment import Course, CourseDefined, CourseId, Student, enroll
 
 import strandline
-from strandline import Decision, DomainEvent, Event, EventStore, Query, QueryItem, StrandlineError, command
+from strandline import (
+    Decision,
+    DomainEvent,
+    Event,
+    EventStore,
+    InvalidInput,
+    Query,
+    QueryItem,
+    StrandlineError,
+    command,
+)
 from strandline.partition import stream_for
 from strandline.testing import given, interfering
 
@@ -137,3 +149,20 @@ def test_a_mistake_is_refused_with_the_fix_and_writes_nothing(mistake: Mistake) 
 
 def _head_of(store: EventStore) -> int:
     return store.engine.head()
+
+
+@pytest.mark.parametrize("option", [{"decision_cache": -1}, {"max_data_bytes": 0}])
+def test_a_wrong_option_makes_no_file(tmp_path: Path, option: dict[str, int]) -> None:
+    with pytest.raises(InvalidInput):
+        strandline.connect(tmp_path / "new.db", **option)  # type: ignore[arg-type]
+    assert not any(tmp_path.iterdir())
+
+
+class Nowhere(tzinfo):
+    def utcoffset(self, _: datetime | None) -> None:
+        return None
+
+
+def test_a_time_zone_that_has_no_offset_is_none() -> None:
+    with strandline.connect("memory:") as store, pytest.raises(InvalidInput, match="needs a time zone"):
+        store.position_at(datetime(2026, 1, 1, tzinfo=Nowhere()))
