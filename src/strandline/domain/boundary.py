@@ -104,18 +104,12 @@ def nothing_newer(guarded: Iterable[tuple[Query | None, int]]) -> AppendConditio
 
 def near(members: Sequence[Member]) -> tuple[int, list[Member], list[Member]]:
     """The lowest head; those with heads near it, which one read can serve; and the others."""
-    lowest = members[0].head
-    for member in members:
-        if member.head != lowest:
-            break
-    else:
+    heads = [member.head for member in members]
+    lowest = min(heads)
+    if max(heads) <= lowest + NEAR:
         return lowest, [*members], []
-    lowest = min([member.head for member in members])
     group = [member for member in members if member.head <= lowest + NEAR]
-    others = (
-        [member for member in members if member.head > lowest + NEAR] if len(group) < len(members) else []
-    )
-    return lowest, group, others
+    return lowest, group, [member for member in members if member.head > lowest + NEAR]
 
 
 def query_of(members: Sequence[Member]) -> Query:

@@ -216,9 +216,8 @@ def _tag_id(cls: type[DomainEvent], field: str, kind: Any, inside: str) -> Itera
 
 def _tags_of(value: Any, field: str, kind: type[TagId]) -> Iterator[str]:
     if isinstance(value, TagId) and (isinstance(value, kind) or is_same_class(type(value), kind)):
-        yield kind(
-            str.__str__(value)
-        ).tag  # of its own kind, as it will be read, also if it is of a kind of that
+        # The tag of the field's own kind, as it will be read, also if the value is of a kind of that.
+        yield kind(str.__str__(value)).tag
     elif isinstance(value, (list, tuple, set, frozenset)):
         for inner in value:
             yield from _tags_of(inner, field, kind)

@@ -125,9 +125,8 @@ class Signature:
     def _written(self) -> Iterator[type[DomainEvent]]:
         """The events that it says it gives."""
         returned = self._signature.return_annotation
-        with contextlib.suppress(
-            InvalidInput
-        ):  # what it says there is for type checkers, and may be anything
+        # What it says there is for type checkers, and may be anything.
+        with contextlib.suppress(InvalidInput):
             names = names_of(self._function, self._here)
             for kind in _types_in(meant(resolve({"returned": returned}, names, self._where)["returned"])):
                 if issubclass(kind, DomainEvent) and kind is not DomainEvent:

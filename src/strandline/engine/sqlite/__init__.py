@@ -73,9 +73,8 @@ class SqliteEngine:
 
     def __init__(self, path: str, time: Time, *, record_conditions: bool = True, create: bool = True) -> None:
         check_file(path, create=create)
-        self.url = self._path = os.path.realpath(
-            path
-        )  # whoever opens it by another name waits for the same lock
+        # Without links: whoever opens the file by another name waits for the same lock.
+        self.url = self._path = os.path.realpath(path)
         self._time = time
         self._names = Names()
         self._recent = Recent(self._names)
