@@ -29,7 +29,6 @@ from .domain.steps import (
     Steps,
     TellMissingTags,
 )
-from .domain.steps import Events as StepEvents
 from .domain.unit import AsyncBoundary
 from .domain.untyped import Decide, DecideOptions, DecideValue
 from .engine import Page, Span, Stats
@@ -42,7 +41,16 @@ from .follow.lease import LEASE_SECONDS
 from .follow.outbox import Publisher, follower_name, handler_of, options_of
 from .follow.worker import RunOptions
 from .query import Query
-from .reading import NEXT_PAGES, Place, check_limit, check_query, check_span, first_size, next_page
+from .reading import (
+    FIRST_PAGE,
+    NEXT_PAGES,
+    Place,
+    check_limit,
+    check_query,
+    check_span,
+    first_size,
+    next_page,
+)
 from .retag import Replacements
 from .store import (
     ConnectOptions,
@@ -141,12 +149,11 @@ class AsyncEventStore:
     async def _perform(self, step: Step) -> Answer:
         match step:
             case ReadEvents():
-                limit = 1 if step.newest_only else None
-                page = await self.read_page(step.query, step.span, first_size(limit))
-                if next_page(page, limit) is None:
-                    return StepEvents(page.events, page.head)
-                read = AsyncRead(self, step.query, step.span, limit, page)
-                return StepEvents(await read.all_events(), page.head)
+                page = await self.read_page(step.query, step.span, step.limit or FIRST_PAGE)
+                if page.rest is None or next_page(page, step.limit) is None:
+                    return page
+                read = AsyncRead(self, step.query, step.span, step.limit, page)
+                return Page(await read.all_events(), page.head, None)
             case Append():
                 return only(await self.store.sequencer.run_async((self.store.request(step.request),)))
             case TellMissingTags():

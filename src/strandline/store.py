@@ -33,7 +33,6 @@ from .domain.steps import (
     Answer,
     Append,
     Ask,
-    Events,
     Pause,
     ReadEvents,
     Step,
@@ -58,6 +57,7 @@ from .follow.status import status_of
 from .follow.worker import RunOptions
 from .query import Query
 from .reading import (
+    FIRST_PAGE,
     NEXT_PAGES,
     Read,
     Subscription,
@@ -259,11 +259,10 @@ class EventStore:
     def _perform(self, step: Step) -> Answer:
         match step:
             case ReadEvents():
-                limit = 1 if step.newest_only else None
-                page = self.read_page(step.query, step.span, first_size(limit))
-                if next_page(page, limit) is None:
-                    return Events(page.events, page.head)
-                return Events(list(Read(self, step.query, limit, page)), page.head)
+                page = self.read_page(step.query, step.span, step.limit or FIRST_PAGE)
+                if page.rest is None or next_page(page, step.limit) is None:
+                    return page
+                return Page(list(Read(self, step.query, step.limit, page)), page.head, None)
             case Append():
                 return only(self.sequencer.run((self.request(step.request),)))
             case TellMissingTags():

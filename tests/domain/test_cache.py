@@ -68,7 +68,7 @@ class Steps:
 
     def reads(self) -> list[int]:
         """The `after` of the reads since the last question."""
-        found = [step.after for step in self.taken if isinstance(step, ReadEvents)]
+        found = [step.span.after for step in self.taken if isinstance(step, ReadEvents)]
         self.taken.clear()
         return found
 

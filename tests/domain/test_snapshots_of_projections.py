@@ -97,7 +97,7 @@ def reads(store: EventStore, projection: Projection) -> tuple[Any, list[int]]:
     with pytest.MonkeyPatch.context() as patch:
 
         def noted(step: Any) -> Any:
-            taken.extend([step.after] if isinstance(step, ReadEvents) else [])
+            taken.extend([step.span.after] if isinstance(step, ReadEvents) else [])
             return perform(step)
 
         patch.setattr(store, "_perform", noted)

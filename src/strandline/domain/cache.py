@@ -10,13 +10,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from ..engine import Page, Span
 from ..errors import InvalidInput
 from ..event import SequencedEvent
 from . import snapshot
 from .boundary import Written, advanced, fold, near, query_of
 from .member import Member, Name, Uncopyable, name_of
 from .projection import Projection
-from .steps import Events, ReadEvents, Steps
+from .steps import ReadEvents, Steps
 
 DEFAULT_STATES = 10_000
 
@@ -112,6 +113,21 @@ def up_to_date(members: Sequence[Member], cache: DecisionCache) -> Steps[list[Pr
     return cache.handed_out(members)
 
 
+def only_read(members: Sequence[Member]) -> ReadEvents | None:
+    """The read that brings all states to the present by itself; None if it takes more than that."""
+    for member in members:
+        if member.head or not member.shape.is_read_at_once:
+            return None
+    return ReadEvents(query_of(members))
+
+
+def take(members: Sequence[Member], page: Page) -> None:
+    """Bring the states to the present by what `only_read` has found."""
+    fold(members, page.events)
+    for member in members:
+        member.head = page.head
+
+
 def catch_up(
     members: Sequence[Member], cache: DecisionCache, seen: list[SequencedEvent] | None = None
 ) -> Steps[None]:
@@ -123,7 +139,7 @@ def catch_up(
             yield from snapshot.begin(member)
     while waiting:
         lowest, group, waiting = near(waiting)
-        found: Events = yield ReadEvents(query_of(group), lowest, head)
+        found: Page = yield ReadEvents(query_of(group), Span(lowest, head))
         if seen is not None:
             seen += found.events
         head = found.head if head is None else head
@@ -144,7 +160,7 @@ def catch_up(
 
 def _look_at_newest(member: Member, head: int | None, seen: list[SequencedEvent] | None) -> Steps[int]:
     """Fold a state from its newest event up to a head, or the present, which is returned."""
-    found: Events = yield ReadEvents(member.query, until=head, newest_only=True)
+    found: Page = yield ReadEvents(member.query, Span(until=head, backwards=True), limit=1)
     if seen is not None:
         seen += found.events
     member.start_again()

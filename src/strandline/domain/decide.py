@@ -6,18 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..append import AppendCondition, AppendRequest, AppendResult
+from ..engine import Page
 from ..errors import AppendConditionFailed, InvalidInput
 from ..event import Event
 from ..query import Query, QueryItem
 from ..tag_id import IdValue
 from .boundary import BoundaryOf, Written, nothing_newer, refuse_other_classes
-from .cache import DecisionCache, catch_up, up_to_date
+from .cache import DecisionCache, catch_up, only_read, take, up_to_date
 from .command import Bound, Command, Executed
 from .event import DomainEvent
 from .missing_tags import without_tags
 from .projection import Projection
-from .retry import Decided, until_accepted, written
-from .steps import AskTime, Events, ReadEvents, Steps
+from .retry import Decided, until_accepted
+from .steps import Append, AskTime, ReadEvents, Steps
 
 Projected = TypeVar("Projected", bound=Projection)
 
@@ -26,12 +27,16 @@ _NOT_YET = AppendResult(0, 0, 0)
 
 def execute(bound: Bound, cache: DecisionCache) -> Steps[Executed[Any]]:
     """Execute a command."""
-    execution = _Execution(bound, cache)
+    execution, attempts = _Execution(bound, cache), bound.command.options.attempts
     if cache and not bound.command.commutative:
-        guessed = yield from execution.guess()
-        if guessed is not None:
-            return guessed
-    attempts = bound.command.options.attempts
+        return _execute_with_guess(execution, attempts)
+    return until_accepted(execution.decide, attempts)
+
+
+def _execute_with_guess(execution: _Execution, attempts: int) -> Steps[Executed[Any]]:
+    guessed = yield from execution.guess()
+    if guessed is not None:
+        return guessed
     return (yield from until_accepted(execution.decide, attempts, refused=execution.refused_guesses))
 
 
@@ -97,16 +102,27 @@ class _Execution:
             return None
         if decided.request is None and not decided.result.duplicate:
             return None
+        result = decided.result
         try:
-            return (yield from written(decided, 1))
+            if decided.request is not None:
+                result = yield Append(decided.request)
         except (AppendConditionFailed, InvalidInput):
             self.refused_guesses += 1
             return None
+        if decided.on_accepted is not None and not result.duplicate:
+            yield from decided.on_accepted(result)
+        return decided.executed(result, 1)
 
     def decide(self) -> Steps[Decided]:
         """Decide with states as of now."""
         boundary, self._next = self._next or self._boundary(), None
-        states = yield from up_to_date(boundary.members, self._cache)
+        members = boundary.members
+        read = only_read(members)
+        if read is None:
+            states = yield from up_to_date(members, self._cache)
+        else:
+            take(members, (yield read))
+            states = self._cache.handed_out(members)
         return (yield from self._decide(boundary, states))
 
     def _boundary(self) -> BoundaryOf:
@@ -115,7 +131,7 @@ class _Execution:
     def _decide(self, boundary: BoundaryOf, states: Sequence[Projection]) -> Steps[Decided]:
         if self._once is not None:
             # After the read: a twin that the read has seen is found here, and not taken for somebody else.
-            done: Events = yield ReadEvents(self._once)
+            done: Page = yield ReadEvents(self._once)
             if done.events:
                 first, last = done.events[0].position, done.events[-1].position
                 return Decided(None, None, AppendResult(first, last, last - first + 1, duplicate=True))

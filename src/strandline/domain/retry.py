@@ -34,6 +34,11 @@ class Decided(msgspec.Struct, frozen=True):
         """Nothing is to be written; the decision saw the log up to `head`."""
         return cls(None, value, AppendResult(head, head, 0))
 
+    def executed(self, result: AppendResult, attempts: int) -> Executed[Any]:
+        """What came of it in the end."""
+        value = None if result.duplicate else self.value
+        return Executed(result.first, result.last, result.count, result.duplicate, value, attempts)
+
 
 def until_accepted(
     decide: Callable[[], Steps[Decided]], attempts: int, *, refused: int = 0
@@ -44,27 +49,22 @@ def until_accepted(
     """
     for attempt in range(1, attempts + 1):
         decided = yield from decide()
+        result = decided.result
         try:
-            return (yield from written(decided, attempt + refused))
+            if decided.request is not None:
+                result = yield Append(decided.request)
         except AppendConditionFailed as error:
             error.attempts = attempt
             if attempt == attempts:
                 if error.hint == AppendConditionFailed.hint:
                     error.advise(_GIVEN_UP)
                 raise
+        else:
+            if decided.on_accepted is not None and not result.duplicate:
+                yield from decided.on_accepted(result)
+            return decided.executed(result, attempt + refused)
         yield Pause(_jitter(attempt))
     raise AssertionError("attempts is at least 1")
-
-
-def written(decided: Decided, attempt: int) -> Steps[Executed[Any]]:
-    """Append what was decided."""
-    result = decided.result
-    if decided.request is not None:
-        result = yield Append(decided.request)
-        if decided.on_accepted is not None and not result.duplicate:
-            yield from decided.on_accepted(result)
-    value = None if result.duplicate else decided.value
-    return Executed(result.first, result.last, result.count, result.duplicate, value, attempt)
 
 
 def _jitter(attempt: int) -> float:

@@ -80,6 +80,8 @@ class Shape:
         self._guarded = tuple(name for name in self._types if self.handlers[name][0].conflicts)
         self.is_guarded_whole = self._guarded == self._types
         self.sees_recorded = any(handler.takes_recorded for handler, _ in self.handlers.values())
+        self.is_read_at_once = not cls._last_only and cls._snapshot_every is None
+        """Whether to read its events is all that it takes to begin."""
         self.key_names = tuple([name for name, _ in self.key])
         self.kinds = tuple([kind for _, kind in self.key])
         self._beginnings = tuple([f"{kind.prefix}:" for kind in self.kinds])

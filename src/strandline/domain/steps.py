@@ -9,32 +9,19 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..append import AppendRequest, AppendResult
-from ..engine import Engine, Snapshot, Span
-from ..event import SequencedEvent, from_microseconds
+from ..engine import Engine, Page, Snapshot, Span
+from ..event import from_microseconds
 from ..query import Query
 
 T = TypeVar("T")
 
 
 class ReadEvents(msgspec.Struct, frozen=True):
-    """Read the matching events of `(after, until]`, or only the newest one; answered with `Events`."""
+    """Read the matching events of a span, or the first so many; answered with a `Page` that has them all."""
 
     query: Query
-    after: int = 0
-    until: int | None = None
-    newest_only: bool = False
-
-    @property
-    def span(self) -> Span:
-        """Where to read."""
-        return Span(self.after, self.until, self.newest_only)
-
-
-class Events(msgspec.Struct, frozen=True):
-    """The events of a read, and the head that was read with them."""
-
-    events: list[SequencedEvent]
-    head: int
+    span: Span = Span()
+    limit: int | None = None
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -100,5 +87,5 @@ class SaveSnapshot(Ask, frozen=True):
 
 
 Step = ReadEvents | Append | TellMissingTags | Pause | Ask
-Answer = Events | AppendResult | datetime | int | Snapshot | None
+Answer = Page | AppendResult | datetime | int | Snapshot | None
 Steps = Generator[Step, Any, T]

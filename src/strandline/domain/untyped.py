@@ -8,6 +8,7 @@ from typing import Any, Generic, TypedDict, TypeVar
 import msgspec
 
 from ..append import AppendCondition, AppendRequest, AppendResult
+from ..engine import Page
 from ..errors import InvalidEvent, InvalidInput, InvalidQuery
 from ..event import Event, SequencedEvent
 from ..names import check_place, check_tags
@@ -19,7 +20,7 @@ from .boundary import nothing_newer
 from .command import ATTEMPTS, Executed, check_attempts, collected
 from .event import DomainEvent
 from .retry import Decided, until_accepted
-from .steps import Events, ReadEvents, Steps
+from .steps import ReadEvents, Steps
 
 R = TypeVar("R")
 
@@ -81,7 +82,7 @@ def decide(
     guarded = AppendCondition(scope.query if condition is None else condition).fail_if_events_match
 
     def once() -> Steps[Decided]:
-        found: Events = yield ReadEvents(scope.query)
+        found: Page = yield ReadEvents(scope.query)
         decided, value = _call(function, found.events)
         if not decided:
             return Decided.nothing(value, found.head)
