@@ -4,12 +4,13 @@ from setuptools import Extension, setup
 
 NATIVE = [
     "strandline.native",
+    "strandline.domain.native",
     "strandline.engine.sqlite.native",
     "strandline.engine.sqlite.plain",
     "strandline.engine.postgres.native",
 ]
 
-SHARED = ["src/strandline/slots.pxd"]
+SHARED = ["src/strandline/slots.pxd", "src/strandline/native.pxd"]
 
 setup(
     ext_modules=[

@@ -508,4 +508,4 @@ def restore_event(*values: object) -> Event:
 
 
 if native is not None:
-    native.know_events(Event, SequencedEvent)
+    native.know_events(Event)

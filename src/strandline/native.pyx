@@ -14,28 +14,20 @@ from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact
 from cpython.unicode cimport PyUnicode_CheckExact
-from libc.string cimport memchr, memcmp, memcpy
+from libc.string cimport memcpy
 
 from .slots cimport Slot, find_slot, get_slot, put_slot
 
 cdef extern from *:
     """
-    #define new_text(kind, values, names) PyUnicode_Type.tp_new((PyTypeObject *) (kind), values, names)
-    #define is_kind_of_text(kind) (PyType_Check(kind) && PyType_IsSubtype((PyTypeObject *) (kind), &PyUnicode_Type))
-    #define new_object(kind, values) PyBaseObject_Type.tp_new((PyTypeObject *) (kind), values, NULL)
+    #define new_of(kind, values) PyBaseObject_Type.tp_new((PyTypeObject *) (kind), values, NULL)
     """
-    object new_text(object kind, tuple values, PyObject *names)
-    bint is_kind_of_text(object kind)
-    object new_object(object kind, tuple no_values)
-
-cdef extern from "Python.h":
-    int PyObject_GenericSetAttr(object, object, object) except -1
+    object new_of(object kind, tuple no_values)
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object)
     long long PyLong_AsLongLongAndOverflow(object, int *) except? -1
     Py_ssize_t PyUnicode_GET_LENGTH(object)
-    str PyUnicode_Concat(object, object)
     const unsigned char *PyUnicode_1BYTE_DATA(object)
 
 cdef extern from "<time.h>":
@@ -53,23 +45,21 @@ cdef enum:
     MAX_EVENTS = 10_000
     RANDOMS = 128
 
-cdef enum:  # the places in a route
-    MEMBER, HANDLE, TAKES_RECORDED, CLASS, READ, DECODE, TAGS, HEAD, COUNTS
-
 cdef tuple NO_NAMES = ()
 cdef dict type_lists = {}  # as they were given -> as a query has them
 
 cdef Slot EVENT_TYPE, EVENT_DATA, EVENT_TAGS, EVENT_STREAM, EVENT_SUBJECT, EVENT_ID, EVENT_METADATA, EVENT_KEY
 cdef Slot ITEM_TYPES, ITEM_TAGS, ITEM_EXCLUDED, ITEM_STREAM, ITEM_SUBJECT, ITEM_WHERE, ITEM_KEY, ITEM_IDENTITY
 cdef Slot QUERY_ITEMS, QUERY_HAS_WHERE
-cdef object ITEM = None, QUERY = None, CONDITION = None  # their classes
+cdef object EVENT = None, ITEM = None, QUERY = None, CONDITION = None, REQUEST = None  # their classes
 cdef Slot CONDITION_QUERY, CONDITION_AFTER, CONDITION_JOINED
 cdef Slot REQUEST_EVENTS, REQUEST_CONDITION, REQUEST_STREAM, REQUEST_UNLESS_EXISTS
-cdef Slot RECORDED_POSITION, RECORDED_TYPE, RECORDED_DATA, RECORDED_TAGS, RECORDED_METADATA
 
 
-def know_events(event, recorded):
+def know_events(event):
     """Learn where the classes of events keep what they have."""
+    global EVENT
+    EVENT = event
     find_slot(&EVENT_TYPE, event, "type")
     find_slot(&EVENT_DATA, event, "data")
     find_slot(&EVENT_TAGS, event, "tags")
@@ -78,11 +68,6 @@ def know_events(event, recorded):
     find_slot(&EVENT_ID, event, "raw_id")
     find_slot(&EVENT_METADATA, event, "metadata")
     find_slot(&EVENT_KEY, event, "key")
-    find_slot(&RECORDED_POSITION, recorded, "position")
-    find_slot(&RECORDED_TYPE, recorded, "type")
-    find_slot(&RECORDED_DATA, recorded, "data")
-    find_slot(&RECORDED_TAGS, recorded, "raw_tags")
-    find_slot(&RECORDED_METADATA, recorded, "raw_metadata")
 
 
 def know_queries(item, query):
@@ -103,8 +88,8 @@ def know_queries(item, query):
 
 def know_appends(condition, request):
     """Learn where the classes of appends keep what they have."""
-    global CONDITION
-    CONDITION = condition
+    global CONDITION, REQUEST
+    CONDITION, REQUEST = condition, request
     find_slot(&CONDITION_QUERY, condition, "fail_if_events_match")
     find_slot(&CONDITION_AFTER, condition, "after")
     find_slot(&CONDITION_JOINED, condition, "_joined")
@@ -144,6 +129,11 @@ def new_id():
         id[7 - index] = <unsigned char>(high >> 8 * index & 0xFF)
         id[15 - index] = <unsigned char>(low >> 8 * index & 0xFF)
     return PyBytes_FromStringAndSize(<char *>id, 16)
+
+
+cdef object new_object(kind):
+    """What `object.__new__` makes of a class."""
+    return new_of(kind, NO_NAMES)
 
 
 cdef bint is_plain(value):
@@ -193,15 +183,27 @@ def fill_event(event, type, data, tags):
     plain = plain_tags(tags)
     if plain is None:
         return False
+    put_event(event, type, data, plain)
+    return True
+
+
+cdef object plain_event(str type, bytes data, tuple tags):
+    """An event whose type and tags are checked."""
+    event = new_object(EVENT)
+    put_event(event, type, data, tags)
+    return event
+
+
+cdef int put_event(event, type, data, tuple tags) except -1:
     put_slot(event, &EVENT_TYPE, type)
     put_slot(event, &EVENT_DATA, data)
-    put_slot(event, &EVENT_TAGS, plain)
+    put_slot(event, &EVENT_TAGS, tags)
     put_slot(event, &EVENT_ID, new_id())
     put_slot(event, &EVENT_METADATA, {})
     put_slot(event, &EVENT_STREAM, None)
     put_slot(event, &EVENT_SUBJECT, None)
     put_slot(event, &EVENT_KEY, None)
-    return True
+    return 0
 
 
 def fill_item(item, types, tags, checked_types):
@@ -238,19 +240,10 @@ cdef int put_item(item, tuple types, tuple tags) except -1:
     return 0
 
 
-def query_of_key(tuple types, tuple key, tuple kinds, tuple beginnings):
-    """The query of one item with these types and the tags of a key, which begin so; None if it is no plain one."""
-    cdef Py_ssize_t index
-    cdef list tags = []
-    for index in range(len(key)):
-        if type(key[index]) is not kinds[index]:
-            return None
-        tags.append(PyUnicode_Concat(beginnings[index], key[index]))
-    plain = plain_tags(tags)
-    if plain is None:
-        return None
-    item, query = new_object(ITEM, NO_NAMES), new_object(QUERY, NO_NAMES)
-    put_item(item, types, plain)
+cdef object plain_query(tuple types, tuple tags):
+    """The query of one item that has these types, which are checked, and these tags."""
+    item, query = new_object(ITEM), new_object(QUERY)
+    put_item(item, types, tags)
     put_slot(query, &QUERY_ITEMS, (item,))
     put_slot(query, &QUERY_HAS_WHERE, False)
     return query
@@ -296,15 +289,19 @@ def fill_condition(condition, query, after, kind):
     return True
 
 
-def conditions(list guarded):
-    """The parts of a condition: a query and a position each; None if one of them has to be looked at more closely."""
-    cdef list parts = []
-    for query, after in guarded:
-        part = new_object(CONDITION, NO_NAMES)
-        if not fill_condition(part, query, after, QUERY):
-            return None
-        parts.append(part)
-    return tuple(parts)
+cdef object plain_condition(query, after):
+    """The condition of a query and a position; None if they have to be looked at more closely."""
+    condition = new_object(CONDITION)
+    return condition if fill_condition(condition, query, after, QUERY) else None
+
+
+cdef object joined_condition(tuple parts):
+    """The condition of parts that differ."""
+    if len(parts) == 1:
+        return parts[0]
+    joined = new_object(CONDITION)
+    put_slot(joined, &CONDITION_JOINED, parts)
+    return joined
 
 
 def fill_request(request, events, condition, kind_of_event, kind_of_condition):
@@ -321,11 +318,23 @@ def fill_request(request, events, condition, kind_of_event, kind_of_condition):
         for event in listed:
             if type(event) is not kind_of_event:
                 return False
-    put_slot(request, &REQUEST_EVENTS, listed)
+    put_request(request, listed, condition)
+    return True
+
+
+cdef object plain_request(tuple events, condition):
+    """The request to append some events."""
+    request = new_object(REQUEST)
+    put_request(request, events, condition)
+    return request
+
+
+cdef int put_request(request, tuple events, condition) except -1:
+    put_slot(request, &REQUEST_EVENTS, events)
     put_slot(request, &REQUEST_CONDITION, condition)
     put_slot(request, &REQUEST_STREAM, None)
     put_slot(request, &REQUEST_UNLESS_EXISTS, None)
-    return True
+    return 0
 
 
 def is_small(events, most_bytes, Py_ssize_t most_bytes_of_all):
@@ -347,113 +356,3 @@ def is_small(events, most_bytes, Py_ssize_t most_bytes_of_all):
         if size > most:
             return False
     return total <= most_bytes_of_all
-
-
-def as_json(value):
-    """See `tag_id.py`."""
-    if isinstance(value, str):
-        return str.__str__(value)
-    raise TypeError(f"a {type(value).__name__} has no JSON form")
-
-
-def decode_tag_id(kind, value):
-    """See `domain/codec.py`."""
-    if PyUnicode_CheckExact(value) and PyUnicode_GET_LENGTH(value) > 0 and kind is not object:
-        if is_kind_of_text(kind):
-            return new_text(kind, (value,), NULL)  # what `str.__new__` does, without looking that up
-        return str.__new__(kind, value)  # which tells what is wrong
-    return value if kind is object else kind(value)
-
-
-def fill_state(state, tuple names, tuple key, list defaults, copied):
-    """See `Shape.fill`."""
-    cdef Py_ssize_t index
-    cdef tuple field
-    for index in range(len(names)):
-        PyObject_GenericSetAttr(state, names[index], key[index])
-    for field in defaults:
-        PyObject_GenericSetAttr(state, field[0], field[1] if field[2] is True else copied(field[1]))
-
-
-def copy_plain(state, kind, set atoms):
-    """A copy of a state whose values need none themselves: they are all of these classes; None if they are not."""
-    cdef dict fields = state.__dict__
-    for value in fields.values():
-        if type(value) not in atoms:
-            return None
-    twin = new_object(kind, NO_NAMES)
-    twin.__dict__ = fields.copy()
-    return twin
-
-
-cdef bint has_line(str lines, str line):
-    """Whether one of the lines of a text, which are joined by line breaks, is this one."""
-    if not PyUnicode_IS_ASCII(lines) or not PyUnicode_IS_ASCII(line):
-        return "\n" + line + "\n" in "\n" + lines + "\n"
-    cdef const unsigned char *rest = PyUnicode_1BYTE_DATA(lines)
-    cdef const unsigned char *end
-    cdef size_t left = PyUnicode_GET_LENGTH(lines), wanted = PyUnicode_GET_LENGTH(line), found
-    cdef const unsigned char *text = PyUnicode_1BYTE_DATA(line)
-    while True:
-        end = <const unsigned char *>memchr(rest, c"\n", left)
-        found = left if end == NULL else <size_t>(end - rest)
-        if found == wanted and memcmp(rest, text, wanted) == 0:
-            return True
-        if end == NULL:
-            return False
-        rest = end + 1
-        left -= found + 1
-
-
-cdef bint has_tags(event, tuple tags):
-    lines = <str?>get_slot(event, &RECORDED_TAGS)
-    for tag in tags:
-        if not has_line(lines, <str>tag):
-            return False
-    return True
-
-
-def take_events(events, dict routes, unseen):
-    """Hand each event to those who wait for its type; see `domain/boundary.py`."""
-    cdef PyObject *found
-    cdef list going
-    cdef tuple route
-    cdef long long has_up_to
-    cdef bint is_shared
-    for event in events:
-        found = PyDict_GetItem(routes, get_slot(event, &RECORDED_TYPE))
-        if found == NULL:
-            continue
-        going = <list>found
-        is_shared = len(going) > 1
-        decoded = None
-        for route in going:
-            has_up_to = route[HEAD]
-            if has_up_to > 0 and <long long>get_slot(event, &RECORDED_POSITION) <= has_up_to:
-                continue
-            if is_shared and not has_tags(event, route[TAGS]):
-                continue
-            if type(decoded) is not route[CLASS]:
-                decoded = read_quickly(event, route[DECODE], route[READ], unseen)
-            try:
-                if route[TAKES_RECORDED] is True:
-                    route[HANDLE](decoded, event)
-                else:
-                    route[HANDLE](decoded)
-            except Exception as error:
-                name = type(route[MEMBER].state).__name__
-                error.add_note(f"while {name} took event {event.position}, a {event.type}")
-                raise
-            if route[COUNTS] is True:
-                route[MEMBER].unsaved += 1
-
-
-cdef object read_quickly(event, decode, read, unseen):
-    if decode is not None and get_slot(event, &RECORDED_METADATA) is None:
-        if decode is unseen:
-            return unseen
-        try:
-            return decode(get_slot(event, &RECORDED_DATA))
-        except Exception:
-            pass  # what is wrong is told by the careful way
-    return read(event)

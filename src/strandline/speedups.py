@@ -22,6 +22,7 @@ def speedup(module: str) -> ModuleType | None:
 
 NATIVE = (
     "strandline.native",
+    "strandline.domain.native",
     "strandline.engine.sqlite.native",
     "strandline.engine.sqlite.plain",
     "strandline.engine.postgres.native",

@@ -40,7 +40,7 @@ from strandline import (
     query,
     speedups,
 )
-from strandline.domain import boundary, codec, projection, shape
+from strandline.domain import boundary, codec, projection, shape, usual
 from strandline.domain.member import Member
 from strandline.engine.postgres import binary
 from strandline.engine.sqlite import cursor, recent
@@ -343,14 +343,14 @@ keys = st.one_of(st.text(min_size=1, max_size=5), st.sampled_from(["x" * 260, "$
 def test_members_of_a_boundary_are_made_alike(one: str, other: str, head: int) -> None:
     def made() -> Any:
         states = [Counts(one), Loud(one), Pair(one, other), All(), Counts(other)]
-        members = boundary.BoundaryOf.fresh(states).members
+        members = boundary.begin_by_hand(states)
         for member in members:
             member.head = head
         copies = [member.copied_state() for member in members]
         return (
             [(state, [type(value) for value in vars(state).values()]) for state in states],
             [(member.state, member.name, fields(member.query), fields(member.item)) for member in members],
-            boundary.BoundaryOf(members).condition,
+            boundary.unchanged(members),
             copies,
             [
                 vars(copied)[name] is value
@@ -368,11 +368,11 @@ def test_members_of_a_boundary_are_made_alike(one: str, other: str, head: int) -
 
 @given(names)
 def test_ids_are_decoded_alike(value: Any) -> None:
-    if speedups.native is None:
+    if usual.native is None:
         assert not can_build()
         return
     for kind in (CourseId, object):
-        native = outcome(lambda kind=kind: speedups.native.decode_tag_id(kind, value))
+        native = outcome(lambda kind=kind: usual.native.decode_tag_id(kind, value))
         python = outcome(lambda kind=kind: codec._decode_other(kind, value))
         assert (type(native), native) == (type(python), python)
 

@@ -10,13 +10,13 @@ from ..errors import InvalidQuery
 from ..event import Event, SequencedEvent, split_tags
 from ..names import RETAGGED
 from ..query import Query, QueryItem
-from ..speedups import native
 from .clashes import refuse_clashes
 from .event import DomainEvent, unseen
 from .event_shape import event_shape
 from .member import Member
 from .projection import Projection
 from .shape import shape_of
+from .usual import native
 
 Route = tuple[
     "Member",
@@ -37,56 +37,36 @@ Written = tuple[Event, DomainEvent | None]
 NEAR = 1_000
 
 
-class BoundaryOf:
-    """The boundary of some projections: what to read, what must not change, and how to fold."""
-
-    def __init__(self, members: Sequence[Member]) -> None:
-        if not members:
-            raise InvalidQuery(
-                "a decision without projections depends on nothing",
-                hint="give the command a projection parameter, or use store.append",
-            )
-        self.members = members
-
-    @classmethod
-    def fresh(cls, projections: Iterable[Projection]) -> BoundaryOf:
-        """The boundary with nothing folded yet."""
-        boundary = cls([Member.begin(projection) for projection in projections])
-        refuse_clashes_of("a boundary", tuple([member.shape.projection for member in boundary.members]))
-        return boundary
-
-    @property
-    def states(self) -> tuple[Projection, ...]:
-        """The states of its projections."""
-        return tuple(member.state for member in self.members)
-
-    @property
-    def read_query(self) -> Query:
-        """The events that the states are folded from."""
-        return Query(member.item for member in self.members)
-
-    @property
-    def condition(self) -> AppendCondition | None:
-        """Nothing that matters is newer than the reads."""
-        members = self.members
-        if len({member.shape for member in members}) < len(members):  # then one may be there twice
-            members = list({(member.name, member.head): member for member in members}.values())
-        return nothing_newer(
-            [
-                (member.query if member.shape.is_guarded_whole else member.guard, member.head)
-                for member in members
-            ]
+def begin(projections: list[Projection]) -> list[Member]:
+    """The members that have the keys of projections, and nothing folded yet."""
+    if not projections:
+        raise InvalidQuery(
+            "a decision without projections depends on nothing",
+            hint="give the command a projection parameter, or use store.append",
         )
+    usual: list[Member] | None = None if native is None else native.begin(projections)
+    return [Member.begin(projection) for projection in projections] if usual is None else usual
 
 
-def refuse_other_classes(members: Sequence[Member], decided: Iterable[Event | DomainEvent]) -> None:
-    """Refuse an event of another class than the boundary's own for that type: who reads it next could not."""
-    for event in decided:
-        if isinstance(event, DomainEvent):
-            for member in members:
-                handled = member.shape.handlers.get(event.event_type)
-                if handled is not None and handled[1] is not type(event):
-                    refuse_clashes("a decision", (handled[1], type(event)), ())
+def begin_by_hand(projections: Sequence[Projection]) -> list[Member]:
+    """Like `begin`, of projections that were not named by a command, whose clashes are judged when it is defined."""
+    members = begin([*projections])
+    refuse_clashes_of("a boundary", tuple([member.shape.projection for member in members]))
+    return members
+
+
+def read_query(members: Iterable[Member]) -> Query:
+    """The events that the states are folded from."""
+    return Query(member.item for member in members)
+
+
+def unchanged(members: list[Member]) -> AppendCondition | None:
+    """The condition that nothing that matters is newer than the reads."""
+    if len({member.shape for member in members}) < len(members):  # then one may be there twice
+        members = list({(member.name, member.head): member for member in members}.values())
+    return nothing_newer(
+        [(member.query if member.shape.is_guarded_whole else member.guard, member.head) for member in members]
+    )
 
 
 def nothing_newer(guarded: Iterable[tuple[Query | None, int]]) -> AppendCondition | None:
@@ -95,10 +75,7 @@ def nothing_newer(guarded: Iterable[tuple[Query | None, int]]) -> AppendConditio
     Each item is a part of its own: a retag that takes an event out of one item and into another leaves what
     they find together as it is, but not what is folded from each.
     """
-    asked = [each for each in guarded if each[0] is not None]
-    parts: tuple[AppendCondition, ...] | None = native.conditions(asked) if native else None
-    if parts is None:
-        parts = tuple([AppendCondition(query, head) for query, head in asked if query is not None])
+    parts = tuple([AppendCondition(query, head) for query, head in guarded if query is not None])
     return AppendCondition.of_parts(parts) if parts else None
 
 
@@ -124,13 +101,15 @@ def query_of(members: Sequence[Member]) -> Query:
 
 def fold(members: Sequence[Member], events: Sequence[SequencedEvent]) -> None:
     """Take the events of the members' items into those states whose own item they match, unless they have them."""
-    routes = _routes(members) if events else {}
-    (native.take_events if native else _take_events)(events, routes, unseen)
-    for member in members if routes else ():
-        member.check_key()
+    if native is not None:
+        native.fold(members, events, unseen)
+    elif events:
+        _take_events(events, _routes(members))
+        for member in members:
+            member.check_key()
 
 
-def _take_events(events: Sequence[SequencedEvent], routes: dict[str, list[Route]], _: object) -> None:
+def _take_events(events: Sequence[SequencedEvent], routes: dict[str, list[Route]]) -> None:
     for event in events:
         going = routes.get(event.type, ())
         # An event that only one of them can have asked for need not be looked at.

@@ -14,7 +14,7 @@ from ..engine import Page, Span
 from ..errors import InvalidInput
 from ..event import SequencedEvent
 from . import snapshot
-from .boundary import Written, advanced, fold, near, query_of
+from .boundary import Written, advanced, begin, fold, near, query_of
 from .member import Member, Name, Uncopyable, name_of
 from .projection import Projection
 from .steps import ReadEvents, Steps
@@ -41,10 +41,14 @@ class DecisionCache:
         self._kept: OrderedDict[Name, Member] = OrderedDict()
         self._lock = threading.Lock()
 
+    def members(self, projections: list[Projection]) -> list[Member]:
+        """Where to start from: states that are kept, or nothing folded yet."""
+        if not self._kept:
+            return begin(projections)
+        return [self.member(projection) for projection in projections]
+
     def member(self, projection: Projection) -> Member:
         """Where to start from: a state that is kept, or nothing folded yet."""
-        if not self._kept:
-            return Member.begin(projection)
         name = name_of(type(projection), projection._key())
         with self._lock:
             kept = self._kept.get(name)
@@ -67,7 +71,9 @@ class DecisionCache:
 
     def handed_out(self, members: Sequence[Member]) -> list[Projection]:
         """The states for somebody who may change them: copies of those that are kept from now on."""
-        return [self._handed_out(member) if self.keeps_states else member.state for member in members]
+        if not self.keeps_states:
+            return [member.state for member in members]
+        return [self._handed_out(member) for member in members]
 
     def forget(self, member: Member) -> None:
         """Begin with the first event the next time."""

@@ -9,8 +9,8 @@ import msgspec
 
 from ..codec import refuse_nan
 from ..errors import InvalidEvent
-from ..speedups import native
 from ..tag_id import as_json
+from .usual import native
 
 JSON_TYPES = (
     "give the field a type that has a JSON form: text, numbers, lists, dates, dataclasses, msgspec.Struct"
@@ -32,14 +32,14 @@ _decode_custom = native.decode_tag_id if native else _decode_other
 working_out = threading.RLock()
 
 _as_json = native.as_json if native else as_json
-_ENCODER = msgspec.json.Encoder(enc_hook=_as_json)
+ENCODER = msgspec.json.Encoder(enc_hook=_as_json)
 _IN_ORDER = msgspec.json.Encoder(enc_hook=_as_json, order="deterministic")
 
 
 def encode(value: object, *, has_sets: bool = False) -> bytes:
     """A value as JSON; the same for the same sets, if their members have an order."""
     try:
-        data = _ordered(value) if has_sets else _ENCODER.encode(value)
+        data = _ordered(value) if has_sets else ENCODER.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidEvent(f"{value!r:.80} cannot be written as JSON: {error}", hint=JSON_TYPES) from error
     if b"null" in data:
@@ -51,7 +51,7 @@ def _ordered(value: object) -> bytes:
     try:
         return _IN_ORDER.encode(value)
     except TypeError:  # members of a set that cannot be compared
-        return _ENCODER.encode(value)
+        return ENCODER.encode(value)
 
 
 def no_json_form(value: object) -> InvalidEvent:

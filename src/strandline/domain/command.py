@@ -121,10 +121,6 @@ class Command(Generic[P, R]):
         correlation = event.metadata.get(CORRELATION, str(event.id))
         return self.with_options(metadata={CORRELATION: correlation, CAUSATION: str(event.id)})
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
-        """The arguments of one execution; raw keys become projections."""
-        return Bound(self, self._signature.bind(args, kwargs))
-
 
 def bind(command: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
     """A command with its arguments, if it is one."""
@@ -134,25 +130,22 @@ def bind(command: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Boun
             f"{command!r:.80} is no command",
             hint="write @command above the function" if is_function else _CALL,
         )
-    return command.bind(args, kwargs)
+    return Bound(command, command._signature.bind(args, kwargs))
 
 
 class Bound:
     """A command with its arguments."""
 
-    def __init__(self, command: Command[Any, Any], arguments: dict[str, Any]) -> None:
+    def __init__(self, command: Command[Any, Any], arguments: list[Any]) -> None:
         self.command = command
         self._arguments = arguments
         self.projections: list[Projection] = []  # those in lists included
         self.asks_for_time = False
-        self._is_projection: dict[str, bool] = {}
-        for name, value in arguments.items():
+        for value in arguments:
             if isinstance(value, Projection):
-                self._is_projection[name] = True
                 self.projections.append(value)
             elif isinstance(value, ProjectionList):
-                self._is_projection[name] = False
-                self.projections.extend(value)
+                self.projections += value
             elif value is NOW:
                 self.asks_for_time = True
 
@@ -161,12 +154,15 @@ class Bound:
     ) -> tuple[list[Event | DomainEvent], Any]:
         """Call the function with folded states: its events, and what it returned."""
         folded = iter(states)
-        values = dict(self._arguments)
-        for name, is_one in self._is_projection.items():
-            values[name] = next(folded) if is_one else [next(folded) for _ in values[name]]
-        if self.asks_for_time:
-            values = {name: now if value is NOW else value for name, value in values.items()}
-        return collected(self.command.name, self.command._function(**values))
+        values = self._arguments.copy()
+        for place, value in enumerate(values):
+            if isinstance(value, Projection):
+                values[place] = next(folded)
+            elif isinstance(value, ProjectionList):
+                values[place] = [next(folded) for _ in value]
+            elif value is NOW:
+                values[place] = now
+        return collected(self.command.name, self.command._signature.call(values))
 
 
 @overload

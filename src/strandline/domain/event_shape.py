@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -39,6 +40,24 @@ class EventShape:
         ]
         self.decoder = _decoder(cls)
         self.stream_field = self._stream_field(cls)
+        self._cls = cls
+
+    @functools.cached_property
+    def layout(self) -> tuple[Any, ...] | None:
+        """What native code needs of it; None if the event to write is not just its data and the tags of its fields."""
+        from .event import DomainEvent
+
+        cls = self._cls
+        is_plain = (
+            cls.to_event is DomainEvent.to_event
+            and cls.event_version == 1
+            and self.stream_field is None
+            and not self.has_sets
+            and all(beginning is not None for *_, beginning in self._tag_fields)
+        )
+        if not is_plain:
+            return None
+        return cls, cls.event_type, self.decoder.decode, self.is_fixed, tuple(self._tag_fields)
 
     def tags(self, event: DomainEvent) -> list[str]:
         """The tags of an event."""

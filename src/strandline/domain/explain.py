@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from ..query import Query, QueryItem
-from .boundary import BoundaryOf
+from .appending import condition_of
+from .boundary import begin_by_hand, read_query
 from .command import Bound
-from .decide import condition_of
 from .steps import Count, Steps
 
 
@@ -38,15 +38,15 @@ class Explanation(msgspec.Struct, frozen=True):
 
 def explain(bound: Bound) -> Steps[Explanation]:
     """Look at a command without executing it."""
-    boundary = BoundaryOf.fresh(bound.projections)
-    condition = condition_of(bound.command, boundary)
+    members = begin_by_hand(bound.projections)
+    condition = condition_of(bound.command, members)
     counts = []
-    for member in boundary.members:
+    for member in members:
         count: int = yield Count(Query.of(member.item))
         key = ", ".join(map(repr, map(str, member.state._key())))
         counts.append((f"{type(member.state).__name__}({key})", member.item, count))
     guarded = None if condition is None else condition.fail_if_events_match
-    return Explanation(bound.command.name, boundary.read_query, guarded, tuple(counts))
+    return Explanation(bound.command.name, read_query(members), guarded, tuple(counts))
 
 
 def _item(item: QueryItem) -> tuple[str, str]:

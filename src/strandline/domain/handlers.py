@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidInput
 from .annotations import Names, alternatives, meant, name_of, names_of, place, resolve, text_of
 from .event import DomainEvent
+from .usual import native
 
 if TYPE_CHECKING:
     from .projection import Projection
@@ -21,6 +22,8 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 class Handler:
     """A method that takes events of some types into the state."""
+
+    __slots__ = ("blind_code", "classes", "conflicts", "name", "takes_recorded")
 
     def __init__(
         self,
@@ -46,6 +49,10 @@ class Handler:
             return handle.__func__.__code__ is self.blind_code
         except AttributeError:
             return getattr(handle, "__code__", None) is self.blind_code
+
+
+if native is not None:
+    native.know_handlers(Handler)
 
 
 def check_events(classes: Sequence[object], where: str, hint: str) -> tuple[type[DomainEvent], ...]:

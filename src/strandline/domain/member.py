@@ -16,6 +16,7 @@ from ..retag import changes_of
 from ..tag_id import TagId
 from .projection import Projection
 from .shape import Shape, shape_of
+from .usual import native
 
 Name = tuple[Any, ...]
 """The class of a projection, and the texts of its key."""
@@ -129,6 +130,10 @@ class Member(msgspec.Struct, eq=False):
         """A handler that changes the key would make it the state of something else."""
         if self.shape.key_of(self.state) != self.key:
             check_key(self.state, self.key)
+
+
+if native is not None:
+    native.know_members(Member)
 
 
 def check_key(state: Projection, key: tuple[Any, ...]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from ..append import AppendRequest, AppendResult
 from ..errors import AppendConditionFailed
 from .command import Executed
-from .steps import Append, Pause, Steps
+from .steps import Append, Pause, Steps, TellMissingTags
 
 _GIVEN_UP = (
     "others were faster each time: call it again, or allow more attempts;"
@@ -27,6 +27,7 @@ class Decided(msgspec.Struct, frozen=True):
     request: AppendRequest | None
     value: Any
     result: AppendResult
+    told: Sequence[TellMissingTags] = ()
     on_accepted: Callable[[AppendResult], Steps[None]] | None = None
 
     @classmethod
@@ -49,10 +50,9 @@ def until_accepted(
     """
     for attempt in range(1, attempts + 1):
         decided = yield from decide()
-        result = decided.result
+        yield from decided.told
         try:
-            if decided.request is not None:
-                result = yield Append(decided.request)
+            result = decided.result if decided.request is None else (yield Append(decided.request))
         except AppendConditionFailed as error:
             error.attempts = attempt
             if attempt == attempts:

@@ -20,7 +20,6 @@ import msgspec
 from ..errors import InvalidInput
 from ..event import SequencedEvent
 from ..query import Query, QueryItem
-from ..speedups import native
 from ..tag_id import TagId
 from .annotations import (
     Names,
@@ -38,6 +37,7 @@ from .clashes import refuse_clashes
 from .event import DomainEvent, quick_decoder, reader
 from .event_shape import event_shape
 from .handlers import Handler, handlers_of
+from .usual import native
 
 if TYPE_CHECKING:
     from .projection import Projection
@@ -85,7 +85,12 @@ class Shape:
         self.key_names = tuple([name for name, _ in self.key])
         self.kinds = tuple([kind for _, kind in self.key])
         self._beginnings = tuple([f"{kind.prefix}:" for kind in self.kinds])
-        self._is_plain = all(kind.tag is TagId.tag for kind in self.kinds)
+        self._is_plain = all(kind.tag is TagId.tag and kind.__new__ is TagId.__new__ for kind in self.kinds)
+        self.layout = (
+            *(cls, self._is_plain, self.key_names, self.kinds, self._beginnings, self.state, self._types),
+            *(self.is_guarded_whole, cls._snapshot_every is not None),
+        )
+        """What native code needs of it."""
         self.atoms = {*_PLAIN, *(kind for _, kind in self.key)}
         """Classes whose values are never copied; those that states are seen to have are added."""
 
@@ -130,7 +135,7 @@ class Shape:
     def fill(self, state: Projection, key: tuple[TagId, ...]) -> None:
         """Give a new state its key, and its other fields the values that they begin with."""
         if native is not None:
-            native.fill_state(state, self.key_names, key, self.state, copy.deepcopy)
+            native.fill_state(state, self.key_names, key, self.state)
             return
         # Without a look at vars(state) Python keeps the fields of an object in it, and not in a dict beside it.
         for name, value in zip(self.key_names, key, strict=True):

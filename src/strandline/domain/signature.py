@@ -56,15 +56,21 @@ class Signature:
         with contextlib.suppress(Unresolved):  # then they are worked out when the command is first executed
             self._resolve()
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of one execution; raw keys become projections."""
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments of one execution, in the order of the parameters; raw keys become projections."""
         kinds = self._resolve() if self._kinds is None else self._kinds
         if kwargs or len(args) != len(kinds) or not self._is_positional:
             args = tuple(self._bind(args, kwargs).values())
-        return {
-            name: value if kind is None or type(value) is kind else _argument(kind, name, value)
+        return [
+            value if kind is None or type(value) is kind else _argument(kind, name, value)
             for (name, kind), value in zip(kinds.items(), args, strict=True)
-        }
+        ]
+
+    def call(self, values: list[Any]) -> Any:
+        """Call the function with arguments in the order of its parameters."""
+        if self._is_positional:
+            return self._function(*values)
+        return self._function(**dict(zip(self._signature.parameters, values, strict=True)))
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         try:

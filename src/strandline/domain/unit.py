@@ -9,7 +9,8 @@ from typing import Any, Generic, Self, TypeVarTuple
 from ..append import AppendRequest, AppendResult
 from ..errors import InvalidInput
 from ..event import Event, SequencedEvent
-from .boundary import BoundaryOf, refuse_other_classes
+from .appending import refuse_other_classes
+from .boundary import begin_by_hand, read_query, unchanged
 from .cache import DecisionCache, catch_up
 from .event import DomainEvent
 from .missing_tags import without_tags
@@ -29,7 +30,7 @@ class Unit(Generic[*Ts]):
 
     def __init__(self, projections: Sequence[Projection]) -> None:
         self._projections = projections
-        self._boundary = BoundaryOf.fresh(projections)
+        self._members = begin_by_hand(projections)
         self.events: list[SequencedEvent] = []
         self.head = 0
         self.result: AppendResult | None = None
@@ -51,23 +52,23 @@ class Unit(Generic[*Ts]):
         self._collected.extend(events)
 
     def _begin(self) -> Steps[None]:
-        self._boundary = BoundaryOf.fresh(self._projections)  # whoever tries again begins anew
+        self._members = begin_by_hand(self._projections)  # whoever tries again begins anew
         self._collected.clear()
         self.result = None
         seen: list[SequencedEvent] = []
-        yield from catch_up(self._boundary.members, _NOTHING_KEPT, seen)
+        yield from catch_up(self._members, _NOTHING_KEPT, seen)
         by_position = {event.position: event for event in seen}
         self.events = [by_position[position] for position in sorted(by_position)]
-        self.head = self._boundary.members[0].head
-        self.states = self._boundary.states  # type: ignore[assignment]
+        self.head = self._members[0].head
+        self.states = tuple(member.state for member in self._members)  # type: ignore[assignment]
         self._is_open = True
 
     def _end(self) -> Steps[None]:
         self._is_open = False
         if self._collected:
-            refuse_other_classes(self._boundary.members, self._collected)
-            request = AppendRequest(self._collected, self._boundary.condition)
-            yield from without_tags(self._boundary.read_query.items, request.events)
+            refuse_other_classes(self._members, self._collected)
+            request = AppendRequest(self._collected, unchanged(self._members))
+            yield from without_tags(read_query(self._members).items, request.events)
             self.result = yield Append(request)
         else:
             self.result = AppendResult(self.head, self.head, 0)

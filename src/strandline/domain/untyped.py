@@ -87,9 +87,9 @@ def decide(
         if not decided:
             return Decided.nothing(value, found.head)
         events = [_addressed(event, tag_with, destination) for event in decided]
-        yield from missing_tags.without_tags(scope.query.items, events)
         request = AppendRequest(events, nothing_newer((Query.of(item), found.head) for item in guarded.items))
-        return Decided(request, value, AppendResult(0, 0, 0))
+        told = missing_tags.without_tags(scope.query.items, events)
+        return Decided(request, value, AppendResult(0, 0, 0), told)
 
     return until_accepted(once, check_attempts(attempts))
 
