@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+import warnings
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +21,16 @@ from hypothesis import strategies as st
 
 import strandline
 from places import Place
-from strandline import EventStore, InvalidInput, Projection, SequencedEvent, SnapshotFailed, command, on
+from strandline import (
+    DomainEvent,
+    EventStore,
+    InvalidInput,
+    Projection,
+    SequencedEvent,
+    SnapshotFailed,
+    command,
+    on,
+)
 from strandline.domain.steps import ReadEvents, SaveSnapshot
 from strandline.errors import Unavailable
 
@@ -332,3 +346,92 @@ def test_random_histories_come_out_as_without_snapshots(history: list[Any], cach
 def _is_users(store: EventStore, position: int) -> bool:
     (event,) = store.read(after=position - 1, until=position)
     return not event.type.startswith("$")
+
+
+class Paid(DomainEvent):
+    course: CourseId
+    amount: int
+    name: str = ""
+
+
+def above(limit: int) -> type[Projection]:
+    class Above(Projection, snapshot_every=1):
+        id: CourseId
+        total: int = 0
+
+        @on
+        def paid(self, event: Paid) -> None:
+            if event.amount > limit:
+                self.total += event.amount
+
+    return Above
+
+
+def test_projections_of_one_function_do_not_take_each_others_snapshots(store: EventStore) -> None:
+    store.append([Paid(course=CourseId("c1"), amount=50), Paid(course=CourseId("c1"), amount=500)])
+    some, few = above(10), above(100)
+    for _ in range(2):
+        assert [vars(store.project(each("c1")))["total"] for each in (some, few)] == [550, 500]
+
+
+@dataclass
+class Sums:
+    by_name: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+
+class Totals(Projection, snapshot_every=1):
+    id: CourseId
+    sums: Sums = Sums()
+
+    @on
+    def paid(self, event: Paid) -> None:
+        self.sums.by_name[event.name] += event.amount
+
+
+def test_what_a_dataclass_holds_is_compared_too(store: EventStore) -> None:
+    store.append(Paid(course=CourseId("c1"), amount=1, name="ada"))
+    with pytest.warns(SnapshotFailed, match="does not come back"):
+        store.project(Totals("c1"))
+    store.append(Paid(course=CourseId("c1"), amount=2, name="bob"))
+    with pytest.warns(SnapshotFailed):
+        assert store.project(Totals("c1")).sums.by_name == {"ada": 1, "bob": 2}
+
+
+@command
+def put(odd: Odd) -> StudentSubscribed:
+    return subscribed(f"s{len(odd.names)}", odd.id)
+
+
+def test_who_has_warnings_raised_still_hears_that_the_append_is_done(place: Place) -> None:
+    with place.connect() as store, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        done = store.execute(put, Odd("c1"))
+        assert (done.position, store.head()) == (1, 1)
+
+
+def test_a_set_among_the_defaults_is_the_same_in_every_process() -> None:
+    code = """
+from strandline import *
+from strandline.domain.snapshot import version_of
+class Id(TagId): ...
+class Seen(DomainEvent):
+    id: Id
+class Roles(Projection, snapshot_every=1):
+    id: Id
+    names: set[str] = {"admin", "user", "guest"}
+    groups: dict[str, frozenset[str]] = {"a": frozenset({"x", "y", "z"})}
+    @on
+    def seen(self, event: Seen) -> None: ...
+print(version_of(Roles))
+"""
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in range(3)
+    }
+    assert len(seen) == 1

@@ -7,9 +7,12 @@ it, and what is newer is read, retags included. One of another version of its pr
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import warnings
+from collections.abc import Sequence
+from types import CodeType
 from typing import Any
 
 import msgspec
@@ -78,7 +81,16 @@ def same(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
+    names = _names_of_fields(one)
+    if names:  # a dataclass or a Struct may hold what has another type when it comes back
+        return all(same(getattr(one, name), getattr(other, name)) for name in names)
     return bool(one == other)
+
+
+def _names_of_fields(value: Any) -> Sequence[str]:
+    if dataclasses.is_dataclass(value):
+        return [field.name for field in dataclasses.fields(value)]
+    return value.__struct_fields__ if isinstance(value, msgspec.Struct) else ()
 
 
 def _state(projection: Projection, data: bytes) -> Projection:
@@ -118,6 +130,27 @@ def version_of(cls: Any) -> str:
     """The version that the class says, and what can be seen of a change that nobody thought of."""
     shape = shape_of(cls)
     seen = [f"{name}: {kind}" for name, kind in shape.fields.items()]
-    seen += [f"{name} = {default!r}" for name, default, _ in shape.state]
+    seen += [f"{name} = {_text(default)}" for name, default, _ in shape.state]
+    if "<locals>" in cls.__qualname__:  # one function may make several that differ in nothing else
+        seen += [_text_of_code(getattr(cls, handler.name)) for handler, _ in shape.handlers.values()]
     handled = sorted(f"{name} {event.event_version}" for name, (_, event) in shape.handlers.items())
     return f"{cls._version}-{hashlib.sha256(repr((seen, handled)).encode()).hexdigest()[:12]}"
+
+
+def _text(value: object) -> str:
+    """A value as text that is the same in every process, sets included."""
+    if isinstance(value, (set, frozenset)):
+        return f"{type(value).__name__}({sorted(map(_text, value))})"
+    if isinstance(value, dict):
+        return f"{type(value).__name__}({[(_text(key), _text(each)) for key, each in value.items()]})"
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__}({list(map(_text, value))})"
+    if isinstance(value, CodeType):
+        return f"{value.co_code!r} {value.co_names} {_text(value.co_consts)}"
+    return repr(value)
+
+
+def _text_of_code(handle: Any) -> str:
+    """What a handler does, and with which values of the function around it."""
+    cells = [cell.cell_contents for cell in handle.__closure__ or ()]
+    return f"{_text(handle.__code__)} {_text(handle.__defaults__)} {_text(cells)}"
