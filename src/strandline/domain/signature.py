@@ -6,12 +6,15 @@ import contextlib
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from ..errors import InvalidInput, InvalidQuery
 from ..event import Event, SequencedEvent
 from ..names import name_list
-from ..tag_id import is_same_class
+from ..tag_id import TagId, is_same_class
 from .annotations import Names, Unresolved, meant, names_of, place, resolve
 from .boundary import refuse_clashes_of
 from .event import DomainEvent
@@ -25,6 +28,10 @@ _OPTIONS = ("idempotency_key", "attempts", "metadata")
 _ONE_VALUE = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
+_PLAIN = frozenset({str, int, float, bool, bytes, type(None), datetime, UUID, Decimal})
+_HOLDING = (list, tuple, set, frozenset, dict)
+
+
 class ProjectionList(list[Projection]):
     """The argument of a `list[…]` parameter."""
 
@@ -36,7 +43,9 @@ class Signature:
         self, function: Callable[..., Any], guard: tuple[type[DomainEvent], ...], here: Names | None = None
     ) -> None:
         if not inspect.isfunction(function):
-            raise InvalidInput(f"a command is a function, not {function!r:.80}", hint="write: @command def …")
+            is_static = isinstance(function, staticmethod)
+            hint = "write @staticmethod above @command" if is_static else "write: @command def …"
+            raise InvalidInput(f"a command is a function, not {function!r:.80}", hint=hint)
         self._function = function
         self._guard = guard
         self._signature = inspect.signature(function)
@@ -62,7 +71,9 @@ class Signature:
         if kwargs or len(args) != len(kinds) or not self._is_positional:
             args = tuple(self._bind(args, kwargs).values())
         return [
-            value if kind is None or type(value) is kind else _argument(kind, name, value)
+            value
+            if type(value) is kind or (kind is None and type(value) in _PLAIN)
+            else _argument(kind, name, value)
             for (name, kind), value in zip(kinds.items(), args, strict=True)
         ]
 
@@ -92,6 +103,11 @@ class Signature:
                     f"the parameter {_bare(parameter)} of {self._where} is not one named argument",
                     hint=f"write {name}: Course, or {name}: list[Course], without * and /",
                 )
+            if name in {"self", "cls"} and parameter.annotation is inspect.Parameter.empty:
+                raise InvalidInput(
+                    f"{self._where} is a method, and a command is called without an object",
+                    hint=f"write @staticmethod above @command, and no {name}",
+                )
             if parameter.annotation is inspect.Parameter.empty:
                 raise InvalidInput(
                     f"the parameter {name} of {self._where} has no type",
@@ -108,6 +124,7 @@ class Signature:
             self._where,
             tuple(kind for kind in listed if kind is not None),
             (*self._guard, *self._written()),
+            tuple(kind for each in types.values() for kind in _types_in(meant(each)) if _is_id(kind)),
         )
         self._kinds, self._here = kinds, None
         return kinds
@@ -139,11 +156,17 @@ class Signature:
                     yield kind
 
     def _kind(self, name: str, annotation: Any) -> Kind:
-        if isinstance(annotation, type) and issubclass(annotation, Projection):
-            return annotation
+        one = _class_of(annotation)
+        if _is_projection(one):
+            found: type[Projection] = one
+            return found
         inner = typing.get_args(annotation)
-        if typing.get_origin(annotation) in (list, Sequence) and _is_projection(inner[0]):
-            return [inner[0]]
+        if (
+            typing.get_origin(annotation) in (list, Sequence)
+            and inner
+            and _is_projection(_class_of(inner[0]))
+        ):
+            return [_class_of(inner[0])]
         for kind in _types_in(annotation):
             if _is_projection(kind):
                 raise InvalidInput(
@@ -166,8 +189,23 @@ def _is_projection(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Projection)
 
 
+def _is_id(kind: type) -> bool:
+    return issubclass(kind, TagId) and kind is not TagId
+
+
+def _class_of(annotation: Any) -> Any:
+    """The class that is meant: that of a generic one, of a variable that stands for one, or of a NewType."""
+    if isinstance(annotation, typing.TypeVar):
+        return _class_of(annotation.__bound__)
+    if isinstance(annotation, typing.NewType):
+        return _class_of(annotation.__supertype__)
+    origin = typing.get_origin(annotation)
+    return origin if _is_projection(origin) else annotation
+
+
 def _types_in(annotation: Any) -> Iterator[type]:
     """The classes whose instances are in a value of this type."""
+    annotation = _class_of(annotation)
     if typing.get_origin(annotation) in (type, Callable):  # these say something about them, but hold none
         return
     inner = typing.get_args(annotation)
@@ -177,12 +215,30 @@ def _types_in(annotation: Any) -> Iterator[type]:
         yield annotation
 
 
-def _argument(kind: type[Projection] | list[type[Projection]], name: str, value: Any) -> Any:
+def _argument(kind: Kind, name: str, value: Any) -> Any:
+    if kind is None:
+        return _value(name, value)
     if isinstance(kind, list):
         return ProjectionList(
             _projection(kind[0], name, each) for each in name_list(value, "projection", InvalidInput)
         )
     return _projection(kind, name, value)
+
+
+def _value(name: str, value: Any) -> Any:
+    """A value that the function gets as it is, each time that it decides."""
+    if hasattr(type(value), "__next__"):
+        raise InvalidInput(
+            f"{name} is a {type(value).__name__}, which can be used once: a command may decide several times",
+            hint=f"pass a list: list({name})",
+        )
+    inside = value.values() if isinstance(value, dict) else value
+    if isinstance(value, _HOLDING) and any(isinstance(each, Projection) for each in inside):
+        raise InvalidInput(
+            f"{name} has projections in it, but its type does not say so: they would not be folded",
+            hint=f"annotate it with their class, {name}: list[Course]",
+        )
+    return value
 
 
 def _projection(kind: type[Projection], name: str, value: Any) -> Projection:

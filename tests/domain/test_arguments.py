@@ -1,0 +1,166 @@
+"""What commands are called with: projections wherever they are named, and values that can be used several times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Generic, List, NewType, TypeVar  # noqa: UP035
+
+import pytest
+
+import strandline
+from strandline import DomainEvent, EventStore, InvalidInput, Projection, TagId, command, on
+
+
+class BoxId(TagId): ...
+
+
+class Filled(DomainEvent):
+    box: BoxId
+    number: int = 0
+
+
+T = TypeVar("T")
+
+
+class Box(Projection, Generic[T]):
+    id: BoxId
+    count: int = 0
+
+    @on
+    def filled(self, event: Filled) -> None:
+        self.count += 1
+
+
+class Plain(Projection):
+    id: BoxId
+    count: int = 0
+
+    @on
+    def filled(self, event: Filled) -> None:
+        self.count += 1
+
+
+AnyPlain = TypeVar("AnyPlain", bound=Plain)
+Named = NewType("Named", Plain)
+
+
+@command
+def of_a_generic_class(box: Box[int]) -> Iterator[Filled]:
+    yield Filled(box=box.id, number=box.count)
+
+
+@command
+def of_generic_classes(boxes: list[Box[int]]) -> Iterator[Filled]:
+    yield Filled(box=boxes[0].id, number=boxes[0].count)
+
+
+@command
+def of_a_variable(box: AnyPlain) -> Iterator[Filled]:
+    yield Filled(box=box.id, number=box.count)
+
+
+@command
+def of_variables(boxes: Sequence[AnyPlain]) -> Iterator[Filled]:
+    yield Filled(box=boxes[0].id, number=boxes[0].count)
+
+
+@command
+def of_a_new_type(boxes: List[Named]) -> Iterator[Filled]:  # noqa: UP006
+    yield Filled(box=boxes[0].id, number=boxes[0].count)
+
+
+@pytest.fixture
+def store() -> Iterator[EventStore]:
+    with strandline.connect("memory:") as store:
+        store.append([Filled(box=BoxId("1")), Filled(box=BoxId("1"))])
+        yield store
+
+
+@pytest.mark.parametrize(
+    ("fill", "argument"),
+    [
+        (of_a_generic_class, Box("1")),
+        (of_a_generic_class, "1"),
+        (of_generic_classes, [Box("1")]),
+        (of_generic_classes, ["1"]),
+        (of_a_variable, Plain("1")),
+        (of_variables, ("1",)),
+        (of_a_new_type, [Plain("1")]),
+    ],
+)
+def test_a_projection_is_folded_and_guarded_however_its_class_is_named(
+    store: EventStore, fill: Any, argument: Any
+) -> None:
+    assert store.execute(fill, argument).count == 1
+    (last,) = store.read(backwards=True, limit=1)
+    assert last.json()["number"] == 2
+    (append,) = store.appends(after=2)
+    assert append.condition is not None
+    assert append.condition.fail_if_events_match == Plain("1").query()
+
+
+@command
+def hidden(box: Plain, others: list) -> None:  # type: ignore[type-arg]
+    """Its type does not say what is in the list."""
+
+
+@pytest.mark.parametrize("others", [[Plain("2")], {"a": Plain("2")}, (1, Plain("2"))])
+def test_projections_that_nobody_would_fold_are_refused(store: EventStore, others: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"others has projections in it[\s\S]*others: list\[Course\]"):
+        store.execute(hidden, Plain("1"), others)
+
+
+def test_lists_of_values_are_values(store: EventStore) -> None:
+    assert store.execute(hidden, Plain("1"), [1, "a", None]).count == 0
+
+
+@command
+def fill_all(box: Plain, numbers: Iterable[int]) -> Iterator[Filled]:
+    for number in numbers:
+        yield Filled(box=box.id, number=number)
+
+
+def test_what_can_be_used_once_is_refused_because_a_command_may_decide_several_times(
+    store: EventStore,
+) -> None:
+    for once in (iter([7, 8]), (number for number in [7])):
+        with pytest.raises(InvalidInput, match=r"can be used once[\s\S]*list\(numbers\)"):
+            store.execute(fill_all, Plain("1"), once)
+    assert store.execute(fill_all, Plain("1"), range(2)).count == 2
+
+
+def test_a_method_is_no_command() -> None:
+    with pytest.raises(InvalidInput, match=r"is a method[\s\S]*@staticmethod above @command"):
+
+        class Desk:
+            @command
+            def fill(self, box: Plain) -> Iterator[Filled]:
+                yield Filled(box=box.id)
+
+    with pytest.raises(InvalidInput, match="write @staticmethod above @command"):
+
+        class Wrong:
+            @command
+            @staticmethod
+            def fill(box: Plain) -> Iterator[Filled]:
+                yield Filled(box=box.id)
+
+    class Right:
+        @staticmethod
+        @command
+        def fill(box: Plain) -> Iterator[Filled]:
+            yield Filled(box=box.id)
+
+    with strandline.connect("memory:") as store:
+        assert store.execute(Right.fill, Plain("1")).count == 1
+
+
+class BoxKey(TagId, prefix="box"): ...
+
+
+def test_kinds_of_id_with_one_prefix_are_refused_among_values_too() -> None:
+    with pytest.raises(InvalidInput, match="both have the tag prefix 'box'"):
+
+        @command
+        def fill(box: Plain, key: BoxKey | None) -> Iterator[Filled]:
+            yield Filled(box=box.id)
