@@ -17,6 +17,7 @@ from .query import Query
 
 FIRST_PAGE = 500
 NEXT_PAGES = 2_000
+ALL_IN_ONE_PAGE = 2**31 - 1
 
 
 class Readable(Protocol):

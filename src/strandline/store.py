@@ -57,7 +57,7 @@ from .follow.status import status_of
 from .follow.worker import RunOptions
 from .query import Query
 from .reading import (
-    FIRST_PAGE,
+    ALL_IN_ONE_PAGE,
     NEXT_PAGES,
     Read,
     Subscription,
@@ -65,7 +65,6 @@ from .reading import (
     check_query,
     check_span,
     first_size,
-    next_page,
 )
 from .retag import Replacements, Retag
 from .tag_id import IdValue
@@ -259,10 +258,11 @@ class EventStore:
     def _perform(self, step: Step) -> Answer:
         match step:
             case ReadEvents():
-                page = self.read_page(step.query, step.span, step.limit or FIRST_PAGE)
-                if page.rest is None or next_page(page, step.limit) is None:
+                page = self.read_page(step.query, step.span, first_size(step.limit))
+                if page.rest is None or step.limit is not None:
                     return page
-                return Page(list(Read(self, step.query, step.limit, page)), page.head, None)
+                # In one snapshot: between two pages a retag could bring an event in, or take one out.
+                return self.read_page(step.query, step.span, ALL_IN_ONE_PAGE)
             case Append():
                 return only(self.sequencer.run((self.request(step.request),)))
             case TellMissingTags():

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class ReadEvents(msgspec.Struct, frozen=True):
-    """Read the matching events of a span, or the first so many; answered with a `Page` that has them all."""
+    """Read the matching events of a span, or the first so many; answered with a `Page` that has them all, of one snapshot."""
 
     query: Query
     span: Span = Span()
