@@ -12,12 +12,15 @@ from enrolment import (
     CourseDefined,
     CourseFull,
     CourseId,
+    Invoices,
+    InvoiceWritten,
     Student,
     StudentId,
     StudentSubscribed,
     define,
     enroll,
     join,
+    write_invoice,
 )
 
 import strandline
@@ -167,3 +170,13 @@ def test_async_stores_meet_rivals_too(place: Place) -> None:
             assert (await store.project(Course("c1"))).taken == 4
 
     asyncio.run(main())
+
+
+def test_rivals_are_met_alike_whatever_was_decided_before(store: EventStore) -> None:
+    store.execute(write_invoice, Invoices())  # the store knows the state now, without a read
+    with interfering(store, InvoiceWritten(number=2)) as rivals, pytest.raises(AppendConditionFailed):
+        store.execute(write_invoice.with_options(attempts=1), Invoices())
+    assert rivals.used == 1
+    store.execute(write_invoice, Invoices())
+    assert store.project(Invoices()).last == 3
+    assert len(store.decisions) > 0

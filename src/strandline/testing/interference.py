@@ -11,6 +11,7 @@ from typing import Any
 
 from ..aio import AsyncEventStore
 from ..append import AnyEvent, AppendRequest, AppendResult
+from ..domain.cache import DecisionCache
 from ..domain.steps import Answer, Append, Step
 from ..errors import InvalidInput, StrandlineError
 from ..store import EventStore
@@ -33,11 +34,15 @@ def interfering(store: EventStore | AsyncEventStore, *rivals: Rival) -> Iterator
             f"rivals interfere with a store, not with {store!r:.60}", hint="write interfering(store, event)"
         )
     interference = Interference(store, rivals)
+    # Without kept states: each attempt reads, and each meets a rival, whatever was decided before.
+    decided_by = store if isinstance(store, EventStore) else store.store
+    kept, decided_by.decisions = decided_by.decisions, DecisionCache(0)
     before = vars(store).get("_perform")  # another interference, if they are nested
     store._perform = interference.perform()  # type: ignore[method-assign]
     try:
         yield interference
     finally:
+        decided_by.decisions = kept
         if before is None:
             del store._perform
         else:
