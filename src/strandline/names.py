@@ -95,10 +95,16 @@ def check_tags(values: object, error: type[InvalidInput]) -> tuple[str, ...]:
         and tag.isascii()
         and tag.isprintable()
         and tag[0] != RESERVED
-        else check_own_name(tag if isinstance(tag, type) else getattr(tag, "tag", tag), "tag", error)
+        else check_own_name(_named(tag), "tag", error)
         for tag in listed
     ]
     return tuple(tags) if len(tags) == 1 else tuple(sorted(set(tags)))
+
+
+def _named(value: object) -> object:
+    """The tag that a TagId is; anything else is what it is."""
+    tag = None if isinstance(value, type) else getattr(value, "tag", None)
+    return tag if isinstance(tag, str) else value
 
 
 def stream_tag(stream: str) -> str:

@@ -79,7 +79,7 @@ def as_json(value: object) -> str:
     """A TagId, or another kind of str, as JSON knows it: what msgspec is to do with types that it leaves to us."""
     if isinstance(value, str):
         return str.__str__(value)
-    raise TypeError(f"a {type(value).__name__} has no JSON form")
+    raise TypeError(f"a value of the type {type(value).__name__} has no JSON form")
 
 
 def default_prefix(name: str) -> str:
@@ -89,5 +89,11 @@ def default_prefix(name: str) -> str:
 
 
 def is_same_class(one: type, other: type) -> bool:
-    """Whether two classes are one that was defined again, by a reload or by running a notebook's cell again."""
-    return one is other or (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
+    """Whether two classes are one that was defined again, by a reload or by running a notebook's cell again.
+
+    Those that functions make may differ in what the function was given, and have the same name.
+    """
+    return one is other or (
+        (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
+        and "<locals>" not in one.__qualname__
+    )

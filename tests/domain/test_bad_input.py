@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,13 @@ from strandline import (
     Event,
     EventStore,
     InvalidInput,
+    Projection,
     Query,
     QueryItem,
     StrandlineError,
     command,
+    on,
+    upcast,
 )
 from strandline.partition import stream_for
 from strandline.testing import given, interfering
@@ -46,6 +50,21 @@ def define_otherwise(course: Course) -> Iterator[DomainEvent]:
 def _collect(store: EventStore, event: Any) -> None:
     with store.boundary(Course("c1")) as boundary:
         boundary.append(event)
+
+
+def _enter_twice(store: EventStore) -> None:
+    boundary = store.boundary(Course("c1"))
+    with boundary, boundary:
+        boundary.append(DEFINED)
+
+
+@dataclass
+class Decorated(Projection):
+    id: CourseId
+    is_defined: bool = False
+
+    @on
+    def defined(self, event: CourseDefined) -> None: ...
 
 
 def nothing(_: Sequence[Any]) -> list[Event]:
@@ -93,6 +112,13 @@ MISTAKES: dict[str, Mistake] = {
     "project: a key twice": lambda store: store.project(Course("c1"), "c2"),
     "boundary: nothing": lambda store: store.boundary().__enter__(),
     "boundary: text": lambda store: store.boundary("course:c1"),
+    "boundary: entered twice": _enter_twice,
+    "project: a dataclass": lambda store: store.project(Decorated("c1")),  # type: ignore[call-arg]
+    "boundary: a dataclass": lambda store: store.boundary(Decorated("c1")),  # type: ignore[call-arg]
+    "upcast: from text": lambda _: upcast("1"),  # type: ignore[arg-type]
+    "decide: a projection": lambda store: store.decide(Course("c1"), nothing),
+    "decide: a list of queries": lambda store: store.decide([Query.tag("a")], nothing),
+    "decide: a list of functions that make queries": lambda store: store.decide([Query], nothing),
     "boundary: a class": lambda store: store.boundary(Course),
     "explain: no command": lambda store: store.explain(print),
     "decide: None": lambda store: store.decide(None, nothing),

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Generator, Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 from enrolment import (
@@ -567,3 +568,46 @@ def test_random_histories_come_out_as_without_a_cache(history: list[tuple[bool, 
         assert [event.data for event in left.read()] == [event.data for event in plain.read()]
         assert left.count(Query.all()) == plain.head()
         assert violations(left) == []
+
+
+class Once(Projection):
+    """One whose handler raises when it meets what its history cannot have."""
+
+    id: CourseId
+    is_defined: bool = False
+
+    @on
+    def defined(self, event: CourseDefined) -> None:
+        assert not self.is_defined
+        self.is_defined = True
+
+
+def test_a_state_that_a_retag_misled_does_not_meet_the_events_that_are_right_without_it(
+    store: EventStore,
+) -> None:
+    assert store.project(Once("c1")).is_defined
+    store.retag(Query.tag("course:c1"), replace={"course": ["c2"]})
+    store.append(CourseDefined(course=CourseId("c1"), capacity=1))
+    assert store.project(Once("c1")).is_defined
+    assert store.project(Once("c2")).is_defined
+
+
+PAID = UUID("0190a0a0-0000-7000-8000-000000000000")
+
+
+@command
+def join_under_one_id(places: Places) -> Iterator[Event]:
+    if not places.students:
+        yield subscribed("s1", places.id).to_event(id=PAID)
+
+
+def test_an_id_that_somebody_else_has_used_meanwhile_is_decided_about_again(store: EventStore) -> None:
+    store.execute(raise_capacity, Places("c1"))
+    store.append(Event("Other", {}, id=PAID))
+    store.append(subscribed("s2"))
+    assert store.execute(join_under_one_id, Places("c1")).count == 0
+
+
+@command
+def raise_capacity(places: Places) -> Iterator[CapacityChanged]:
+    yield changed(places.capacity + 1, places.id)

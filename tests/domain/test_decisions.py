@@ -37,6 +37,7 @@ from strandline import (
     AppendConditionFailed,
     AppendResult,
     DomainEvent,
+    Event,
     EventStore,
     InvalidEvent,
     InvalidInput,
@@ -48,6 +49,8 @@ from strandline import (
     on,
 )
 from strandline.testing import ManualClock, interfering, violations
+
+MISSING = object()
 
 
 @pytest.fixture
@@ -425,3 +428,42 @@ def test_projections_of_one_class_share_no_state() -> None:
     assert (other.students, Course("c2").students) == ([], [])
     assert one != other
     assert repr(Student("s1")) == "Student(id=StudentId('s1'), courses=0)"
+
+
+class Sometimes(Projection):
+    id: CourseId
+    title: object = MISSING
+    seen: int = 0
+
+    @on
+    def defined(self, event: CourseDefined) -> None:
+        self.seen += 1
+
+
+def test_a_value_that_means_that_there_is_none_is_that_value() -> None:
+    assert Sometimes("c1").title is MISSING
+
+
+def test_what_a_projection_does_not_handle_changes_nothing(store: EventStore) -> None:
+    store.append([Event("Other", {}, tags=["course:c1"]), CourseDefined(course=CourseId("c1"), capacity=1)])
+    state = Sometimes("c1")
+    for event in store.read(Query.tag("course:c1")):
+        state.apply(event)
+    assert state.seen == store.project(Sometimes("c1")).seen > 0
+
+
+@command
+def define_for_somebody(course: Course) -> Event:
+    defined = CourseDefined(course=course.id, capacity=1)
+    return defined.to_event(metadata={"correlation_id": "its own", "user": "ada"})
+
+
+def test_what_an_event_says_of_itself_is_not_lost_to_what_its_command_says(store: EventStore) -> None:
+    (cause,) = store.read(backwards=True, limit=1)
+    done = store.execute(define_for_somebody.caused_by(cause), Course("new"))
+    (written,) = store.read(after=done.first - 1)
+    assert written.metadata == {
+        "causation_id": str(cause.id),
+        "correlation_id": "its own",
+        "user": "ada",
+    }

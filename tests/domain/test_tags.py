@@ -176,7 +176,7 @@ def test_an_id_is_text_in_untyped_data_metadata_and_matchers(store: EventStore) 
     assert noted.json() == {"course": "c1", "c1": ["s1"]}
     assert noted.metadata == {"by": "s1"}
     assert Event.from_json(event.to_json()) == event
-    with pytest.raises(InvalidEvent, match="a object has no JSON form"):
+    with pytest.raises(InvalidEvent, match="a value of the type object has no JSON form"):
         Event("Noted", {"what": object()})
 
 

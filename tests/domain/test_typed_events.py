@@ -135,7 +135,7 @@ class Loose(DomainEvent):
 
 def test_a_field_without_a_json_form_is_refused_before_anything_is_written() -> None:
     with strandline.connect("memory:") as store:
-        with pytest.raises(InvalidEvent, match="a Random has no JSON form"):
+        with pytest.raises(InvalidEvent, match="a value of the type Random has no JSON form"):
             store.append(Loose(what=Random()))
         with pytest.raises(InvalidEvent, match="no NaN"):
             store.append(Loose(what=[float("nan")]))

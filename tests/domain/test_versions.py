@@ -156,3 +156,19 @@ def test_a_class_of_the_first_version_does_not_misread_a_newer_one(store: EventS
     assert first.decode(First).course == "c1"
     with pytest.raises(InvalidEvent, match=r"event 2 \(Priced\) has version 2, First knows up to 1"):
         second.decode(First)
+
+
+class Above(DomainEvent, version=2):
+    course: CourseId
+    cents: int
+
+    @upcast(1)
+    @staticmethod
+    def _to_cents(data: dict[str, Any]) -> dict[str, Any]:
+        return {"course": data["course"], "cents": data["euros"] * 100}
+
+
+def test_an_upcast_may_be_above_or_below_staticmethod() -> None:
+    assert Above.from_event(Event("Above", {"course": "c1", "euros": 2})) == Above(
+        course=CourseId("c1"), cents=200
+    )

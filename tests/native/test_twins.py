@@ -35,12 +35,14 @@ from strandline import (
     StrandlineError,
     TagId,
     append,
+    command,
     event,
     on,
     query,
     speedups,
+    upcast,
 )
-from strandline.domain import boundary, codec, projection, shape, usual
+from strandline.domain import appending, boundary, codec, projection, shape, usual
 from strandline.domain.member import Member
 from strandline.engine.postgres import binary
 from strandline.engine.sqlite import cursor, recent
@@ -362,6 +364,145 @@ def test_members_of_a_boundary_are_made_alike(one: str, other: str, head: int) -
     native = outcome(made)
     with pytest.MonkeyPatch.context() as patch:
         for module in (boundary, shape, projection):
+            patch.setattr(module, "native", None)
+        assert native == outcome(made)
+
+
+class Noted(DomainEvent):
+    course: CourseId
+    note: str | None = None
+    score: float = 0.0
+
+
+class Louder(DomainEvent):
+    loud: LoudId
+
+
+class Named(DomainEvent, stream="course"):
+    course: CourseId
+
+
+class Newer(DomainEvent, version=2):
+    course: CourseId
+
+    @staticmethod
+    @upcast(1)
+    def _same(data: dict[str, Any]) -> dict[str, Any]:
+        return data
+
+
+class Grouped(DomainEvent):
+    courses: set[CourseId]
+
+
+class Adding(DomainEvent):
+    course: CourseId
+
+    def to_event(self, **options: Any) -> Event:
+        return super().to_event(**options).with_tags("added")
+
+
+class OtherLeft(DomainEvent, type="Left"):
+    course: CourseId
+
+
+decided_events = st.one_of(
+    st.builds(Left, course=st.builds(CourseId, keys)),
+    st.builds(
+        Noted,
+        course=st.builds(CourseId, st.sampled_from(["a", "b"])),
+        note=st.sampled_from([None, "null", "x", "\ud800"]),
+        score=st.sampled_from([0.0, 1.5, float("nan"), "text"]),
+    ),
+    st.builds(Joined, course=st.just(CourseId("a")), others=st.just([CourseId("b")])),
+    st.sampled_from(
+        [
+            Left(course="a"),  # type: ignore[arg-type]
+            Louder(loud=LoudId("a")),
+            Named(course=CourseId("a")),
+            Newer(course=CourseId("a")),
+            Grouped(courses={CourseId("a"), CourseId("b")}),
+            Adding(course=CourseId("a")),
+            OtherLeft(course=CourseId("a")),
+            Event("Left", b"{}", tags=["course:a"]),
+            Event("Untagged", b"{}"),
+        ]
+    ),
+)
+
+
+@command
+def decide_something(course: Counts) -> None: ...
+
+
+@given(
+    st.lists(
+        st.sampled_from([Counts("a"), Counts("b"), Joins("a"), Pair("a", "b"), All()]), min_size=1, max_size=3
+    ),
+    st.lists(decided_events, min_size=1, max_size=3),
+    st.sampled_from([0, 7]),
+)
+def test_what_a_command_appends_is_made_alike(
+    projections: list[Projection], decided: list[Any], head: int
+) -> None:
+    def made() -> Any:
+        members = boundary.begin(projections)
+        for member in members:
+            member.head = head
+        request, written, told = appending.append_of(decide_something, members, decided, None)
+        return (
+            [fields(each) | {"raw_id": 0} for each in request.events],
+            [(fields(each) | {"raw_id": 0}, type(read), read) for each, read in written],
+            request.condition,
+            (request.stream, request.unless_exists),
+            list(told),
+        )
+
+    native = outcome(made)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (boundary, shape, projection, appending):
+            patch.setattr(module, "native", None)
+        assert native == outcome(made)
+
+
+def test_the_usual_decision_is_the_one_that_is_made_in_native_code() -> None:
+    if usual.native is None:
+        assert not can_build()
+        return
+    members = usual.native.begin([Counts("a"), Leaves("b")])
+    decided = [Left(course=CourseId("a")), Noted(course=CourseId("b"), note="x")]
+    request, written = usual.native.append_of(members, decided, codec.ENCODER.encode)
+    assert [read for _, read in written] == decided
+    assert [each.tags for each in request.events] == [("course:a",), ("course:b",)]
+    assert request.condition == boundary.unchanged(members)
+    assert usual.native.begin([Loud("a")]) is None
+    assert usual.native.append_of(members, [Event("Left", b"{}")], codec.ENCODER.encode) is None
+
+
+class Odd(TagId):
+    def __new__(cls, value: Any) -> Odd:
+        return super().__new__(cls, f"odd {value}")
+
+
+class Oddly(Projection):
+    id: Odd
+    count: int = 0
+
+    @on
+    def any(self, event: Joined) -> None: ...
+
+
+@given(
+    st.sampled_from([Counts, Loud, Pair, All, Oddly]), st.lists(st.one_of(names, st.integers()), max_size=2)
+)
+def test_projections_are_begun_alike(kind: Any, key: list[Any]) -> None:
+    def made() -> Any:
+        state = kind(*key)
+        return vars(state), {name: type(value) for name, value in vars(state).items()}
+
+    native = outcome(made)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (shape, projection):
             patch.setattr(module, "native", None)
         assert native == outcome(made)
 

@@ -69,7 +69,12 @@ def _to_write(decided: Sequence[Event | DomainEvent], command: Command[Any, Any]
 
 def _one_to_write(event: Event | DomainEvent, metadata: Mapping[str, str] | None) -> Written:
     if not isinstance(event, DomainEvent):
-        return event if metadata is None else event.with_metadata(metadata), None
+        return _with_more(event, metadata), None
     if type(event).to_event is not DomainEvent.to_event:  # a class may add to what it writes
-        return event.to_event(metadata=metadata), None
+        return _with_more(event.to_event(), metadata), None
     return event._written(metadata=metadata)
+
+
+def _with_more(event: Event, metadata: Mapping[str, str] | None) -> Event:
+    """The event with a command's metadata, unless it says something else itself."""
+    return event if metadata is None else event.with_metadata({**metadata, **event.metadata})

@@ -10,6 +10,7 @@ from ..errors import InvalidQuery
 from ..event import Event, SequencedEvent, split_tags
 from ..names import RETAGGED
 from ..query import Query, QueryItem
+from ..tag_id import TagId
 from .clashes import refuse_clashes
 from .event import DomainEvent, unseen
 from .event_shape import event_shape
@@ -142,8 +143,10 @@ def carries_all(carried: tuple[str, ...], tags: tuple[str, ...]) -> bool:
     return True
 
 
-def advanced(member: Member, events: Sequence[Written], head: int) -> Member:
+def advanced(member: Member, events: list[Written], head: int) -> Member:
     """The member after an own append of these events up to `head`."""
+    if native is not None:
+        return native.advanced(member, events, head)  # type: ignore[no-any-return]
     handlers, tags = member.shape.handlers, member.item.tags
     mine = [
         (event, read) for event, read in events if event.type in handlers and carries_all(event.tags, tags)
@@ -181,13 +184,16 @@ def _routes(members: Sequence[Member]) -> dict[str, list[Route]]:
 
 @functools.lru_cache  # an application has the same few boundaries in every decision
 def refuse_clashes_of(
-    where: str, projections: tuple[type[Projection], ...], guard: tuple[type[DomainEvent], ...] = ()
+    where: str,
+    projections: tuple[type[Projection], ...],
+    guard: tuple[type[DomainEvent], ...] = (),
+    ids: tuple[type[TagId], ...] = (),
 ) -> None:
     """Refuse two event classes with one type name, or two kinds of id with one prefix, in one boundary."""
     declared = [shape_of(cls) for cls in projections]
     events = [*guard, *(event for shape in declared for event in shape.events)]
-    ids = [kind for event in guard for kind in event_shape(event).tag_kinds]
-    refuse_clashes(where, events, [*ids, *(kind for shape in declared for kind in shape.tag_kinds)])
+    own_ids = [kind for event in guard for kind in event_shape(event).tag_kinds]
+    refuse_clashes(where, events, [*ids, *own_ids, *(kind for shape in declared for kind in shape.tag_kinds)])
 
 
 _RETAGS = QueryItem(types=[RETAGGED])

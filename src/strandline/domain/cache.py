@@ -6,7 +6,7 @@ decision. It is only ever a place to start from; the read of what is newer, or t
 
 from __future__ import annotations
 
-import threading
+import contextlib
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -39,7 +39,6 @@ class DecisionCache:
         self._size = check_states(size)
         self.keeps_states = size > 0
         self._kept: OrderedDict[Name, Member] = OrderedDict()
-        self._lock = threading.Lock()
 
     def members(self, projections: list[Projection]) -> list[Member]:
         """Where to start from: states that are kept, or nothing folded yet."""
@@ -49,24 +48,22 @@ class DecisionCache:
 
     def member(self, projection: Projection) -> Member:
         """Where to start from: a state that is kept, or nothing folded yet."""
-        name = name_of(type(projection), projection._key())
-        with self._lock:
-            kept = self._kept.get(name)
-            if kept is not None:
-                self._kept.move_to_end(name)
+        kept = self._kept.get(name_of(projection))
         return Member.begin(projection) if kept is None else kept.twin()
 
-    def advance(self, members: Sequence[Member], events: Sequence[Written], head: int) -> Steps[None]:
+    def advance(self, members: Sequence[Member], events: list[Written], head: int) -> Steps[None]:
         """Keep the states as they are after our own append: its condition proves that nothing else changed them."""
         for member in members:
-            if not (member.is_kept and member.is_proven_by_appends):
+            if not (member.is_kept and member.shape.is_proven_by_appends):
                 continue
             try:
                 after = advanced(member, events, head)
             except Exception:  # noqa: BLE001, S112  (the append is done; who reads these events is told what is wrong)
                 continue
-            if snapshot.is_due(after):
-                yield from snapshot.save(after)
+            if after.unsaved and snapshot.is_due(after):
+                # The append is done: also who has warnings raised must hear of that, or he would do it again.
+                with contextlib.suppress(snapshot.SnapshotFailed):
+                    yield from snapshot.save(after)
             self._keep(after)
 
     def handed_out(self, members: Sequence[Member]) -> list[Projection]:
@@ -77,21 +74,25 @@ class DecisionCache:
 
     def forget(self, member: Member) -> None:
         """Begin with the first event the next time."""
-        with self._lock:
-            self._kept.pop(member.name, None)
+        self._kept.pop(member.name, None)
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def _keep(self, member: Member) -> None:
         """Keep a member that nobody else has."""
-        with self._lock:
-            kept = self._kept.get(member.name)
-            if kept is None or kept.head < member.head:
-                self._kept[member.name] = member
-                self._kept.move_to_end(member.name)
-            if len(self._kept) > self._size:
+        # Without a lock: no step leaves anything half done, and what another thread does between two of them costs
+        # a read at worst. So a signal's handler that uses the store never waits for whom it interrupted.
+        name = member.name
+        kept = self._kept.get(name)
+        if kept is None or kept.head < member.head:
+            self._kept[name] = member
+        try:
+            self._kept.move_to_end(name)
+            while len(self._kept) > self._size:
                 self._kept.popitem(last=False)
+        except KeyError:  # somebody else was faster
+            pass
 
     def _handed_out(self, member: Member) -> Projection:
         try:
@@ -146,22 +147,31 @@ def catch_up(
     while waiting:
         lowest, group, waiting = near(waiting)
         found: Page = yield ReadEvents(query_of(group), Span(lowest, head))
+        head = found.head if head is None else head
+        if _start_again_if_misled(group, found.events, head, cache):
+            waiting += group
+            continue
         if seen is not None:
             seen += found.events
-        head = found.head if head is None else head
-        misled = [member for member in group if member.head and member.is_misled_by(found.events, head)]
         fold(group, found.events)
         for member in group:
             member.head = head
-        for member in misled:
-            cache.forget(member)
-            member.start_again()
-        waiting += misled
     for member in members:
         if member.state._last_only:
             head = yield from _look_at_newest(member, head, seen)
         elif member.unsaved and snapshot.is_due(member):
             yield from snapshot.save(member)
+
+
+def _start_again_if_misled(
+    members: Sequence[Member], events: Sequence[SequencedEvent], head: int, cache: DecisionCache
+) -> bool:
+    """Let those members start again that a retag misled, before their handlers meet what is newer; whether there are any."""
+    misled = [member for member in members if member.head and member.is_misled_by(events, head)]
+    for member in misled:
+        cache.forget(member)
+        member.start_again()
+    return bool(misled)
 
 
 def _look_at_newest(member: Member, head: int | None, seen: list[SequencedEvent] | None) -> Steps[int]:

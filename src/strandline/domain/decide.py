@@ -15,7 +15,7 @@ from .appending import append_of
 from .cache import DecisionCache, catch_up, only_read, take, up_to_date
 from .command import Bound, Command, Executed
 from .member import Member
-from .projection import Projection
+from .projection import Projection, refuse_own_beginning
 from .retry import Decided, until_accepted
 from .steps import Append, AskTime, ReadEvents, Steps
 
@@ -41,12 +41,14 @@ def project(projection: Projected, cache: DecisionCache) -> Steps[Projected]:
 def instance(projection: type[Projected] | Projected, key: tuple[IdValue, ...]) -> Projected:
     """The projection that is meant: one, or a class and its key."""
     if isinstance(projection, type) and issubclass(projection, Projection):
+        refuse_own_beginning(projection)
         return projection(*key)
     if key or not isinstance(projection, Projection):
         raise InvalidInput(
             f"a projection is one that has its key, or a class and a key, not {projection!r:.80}",
             hint='write store.project(Course("c1")) or store.project(Course, "c1")',
         )
+    refuse_own_beginning(type(projection))
     return projection
 
 
@@ -59,6 +61,7 @@ def instances(projections: Sequence[object]) -> list[Projection]:
                 f"a boundary consists of projections, not {projection!r:.80}",
                 hint='write store.boundary(Course("c1"))',
             )
+        refuse_own_beginning(type(projection))
         found.append(projection)
     return found
 

@@ -29,9 +29,13 @@ U = TypeVar("U", bound=Upcast)
 
 def upcast(version: int) -> Callable[[U], U]:
     """Mark a function on an event class that turns the data of `version` into that of the next one."""
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise InvalidEvent(f"a version is a whole number, not {version!r:.40}", hint="write @upcast(1)")
 
     def mark(function: U) -> U:
-        function.__upcasts__ = version  # type: ignore[attr-defined]
+        # Also if it is above @staticmethod, which is a thing of its own then.
+        own: Any = getattr(function, "__func__", function)
+        own.__upcasts__ = version
         return function
 
     return mark
@@ -210,15 +214,12 @@ _RESERVED = (
     "event_version",
     "event_upcasts",
     "event_stream",
-    "with_tags",
-    "to_event",
-    "from_event",
-)
+)  # which each class has of its own
 
 
 def _refuse_reserved(cls: type[DomainEvent]) -> None:
     for name in cls.__struct_fields__:
-        if name in _RESERVED:
+        if name in _RESERVED or hasattr(DomainEvent, name):
             raise InvalidEvent(
                 f"{name_of(cls)}.{name} hides what every event has under that name",
                 hint=f"give the field another name: {name}_",

@@ -45,10 +45,11 @@ cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object)
     Py_ssize_t PyUnicode_GET_LENGTH(object)
     str PyUnicode_Concat(object, object)
+    str PyUnicode_FromObject(object)
     const unsigned char *PyUnicode_1BYTE_DATA(object)
 
 cdef enum:  # the places in the layout of a projection, see `shape.py`
-    PROJECTION, IS_PLAIN, NAMES, KINDS, BEGINNINGS, DEFAULTS, TYPES, IS_GUARDED_WHOLE, HAS_SNAPSHOTS
+    PROJECTION, IS_PLAIN, NAMES, KINDS, BEGINNINGS, DEFAULTS, TYPES, IS_GUARDED_WHOLE, HAS_SNAPSHOTS, ATOMS
 
 cdef enum:  # the places in a way of it
     WAY_TYPE, WAY_HANDLER, WAY_SEEN, WAY_NOT_SEEN
@@ -59,7 +60,8 @@ cdef enum:  # the places in a route, see `boundary.py`
 cdef enum:  # the places in the layout of an event, see `event_shape.py`
     EVENT_CLASS, EVENT_TYPE, EVENT_DECODE, EVENT_IS_FIXED, EVENT_TAG_FIELDS
 
-cdef Slot EVENT_TAGS, QUERY_ITEMS, ITEM_TAGS
+cdef Slot WRITTEN_TYPE, EVENT_TAGS, QUERY_ITEMS, ITEM_TAGS
+find_slot(&WRITTEN_TYPE, Event, "type")
 find_slot(&EVENT_TAGS, Event, "tags")
 find_slot(&QUERY_ITEMS, Query, "items")
 find_slot(&ITEM_TAGS, QueryItem, "tags")
@@ -102,7 +104,7 @@ def as_json(value):
     """See `tag_id.py`."""
     if isinstance(value, str):
         return str.__str__(value)
-    raise TypeError(f"a {type(value).__name__} has no JSON form")
+    raise TypeError(f"a value of the type {type(value).__name__} has no JSON form")
 
 
 def decode_tag_id(kind, value):
@@ -159,8 +161,13 @@ cdef int put_fields(state, tuple names, key, list defaults) except -1:
     return 0
 
 
-def copy_plain(state, kind, set atoms):
-    """A copy of a state whose values need none themselves: they are all of these classes; None if they are not."""
+def copy_plain(state):
+    """A copy of a state whose values are known to need none themselves; None if it has to be looked at more closely."""
+    kind = type(state)
+    shape = kind.__shape__
+    if shape is None or (<tuple?>shape.layout)[PROJECTION] is not kind:
+        return None
+    cdef set atoms = (<tuple>shape.layout)[ATOMS]
     cdef dict fields = state.__dict__
     for value in fields.values():
         if type(value) not in atoms:
@@ -365,6 +372,55 @@ def append_of(list members, list decided, encode):
         written.append((made, read if layout[EVENT_IS_FIXED] is True else None))
     condition = condition_of(members)
     return None if condition is None else (plain_request(tuple(events), condition), written)
+
+
+def name_of(projection):
+    """See `member.py`; None if the projection has to be looked at more closely."""
+    cdef tuple layout = layout_of(type(projection))
+    if layout is None:
+        return None
+    cdef list name = [layout[PROJECTION]]
+    for field in <tuple>layout[NAMES]:
+        name.append(PyUnicode_FromObject(getattr(projection, field)))
+    return tuple(name)
+
+
+def advanced(member, list written, head):
+    """See `boundary.py`."""
+    cdef list mine = []
+    cdef tuple tags = get_slot(get_slot(member, &MEMBER_ITEM), &ITEM_TAGS), each, handled
+    cdef PyObject *found
+    shape = get_slot(member, &MEMBER_SHAPE)
+    for each in written:
+        found = PyDict_GetItem(<dict?>shape.handlers, get_slot(each[0], &WRITTEN_TYPE))
+        if found != NULL and has_all(<tuple?>get_slot(each[0], &EVENT_TAGS), tags):
+            mine.append((<object>found, each))
+    after = member.twin()
+    put_slot(after, &MEMBER_HEAD, head)
+    put_slot(after, &MEMBER_IS_OWN, True)
+    if not mine:
+        return after
+    after.unsaved += len(mine)
+    state = get_slot(member, &MEMBER_STATE)
+    if state._last_only:
+        state, mine = state._fresh(), mine[-1:]
+    else:
+        copied = copy_plain(state)
+        state = state._copy() if copied is None else copied
+    put_slot(after, &MEMBER_STATE, state)
+    for handled, each in mine:
+        read = each[1] if type(each[1]) is handled[1] else handled[1].from_event(each[0])
+        getattr(state, get_slot(handled[0], &HANDLER_NAME))(read)
+    if not has_its_key(after):
+        after.check_key()
+    return after
+
+
+cdef bint has_all(tuple carried, tuple tags) except -1:
+    for tag in tags:
+        if tag not in carried:
+            return False
+    return True
 
 
 cdef tuple tags_of_fields(event, tuple fields):

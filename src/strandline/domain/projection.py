@@ -109,8 +109,11 @@ class Projection:
         return shape_of(type(self)).query(self._key())
 
     def apply(self, event: SequencedEvent) -> None:
-        """Take an event that belongs to it into the state."""
-        handler, cls = shape_of(type(self)).handlers[event.type]
+        """Take an event that belongs to it into the state; one of a type that it does not handle changes nothing."""
+        handled = shape_of(type(self)).handlers.get(event.type)
+        if handled is None:
+            return
+        handler, cls = handled
         recorded = (event,) if handler.takes_recorded else ()
         getattr(self, handler.name)(cls.from_event(event), *recorded)
 
@@ -122,10 +125,10 @@ class Projection:
 
     def _copy(self) -> Self:
         """A state of its own: changing one does not change the other."""
+        if native is not None and (plain := native.copy_plain(self)) is not None:
+            return plain  # type: ignore[no-any-return]
         cls: type[Self] = type(self)
         shape = shape_of(cls)
-        if native is not None and (plain := native.copy_plain(self, cls, shape.atoms)) is not None:
-            return plain  # type: ignore[no-any-return]
         twin = object.__new__(cls)
         fields = twin.__dict__
         fields.update(self.__dict__)

@@ -80,19 +80,22 @@ class Shape:
         self._guarded = tuple(name for name in self._types if self.handlers[name][0].conflicts)
         self.is_guarded_whole = self._guarded == self._types
         self.sees_recorded = any(handler.takes_recorded for handler, _ in self.handlers.values())
+        self.is_proven_by_appends = self.is_guarded_whole and not self.sees_recorded
+        """Whether an accepted append proves that nothing else changed the state: not if some of its events
+        spoil no decision, nor if it may have looked at tags that no condition asks for."""
         self.is_read_at_once = not cls._last_only and cls._snapshot_every is None
         """Whether to read its events is all that it takes to begin."""
         self.key_names = tuple([name for name, _ in self.key])
         self.kinds = tuple([kind for _, kind in self.key])
         self._beginnings = tuple([f"{kind.prefix}:" for kind in self.kinds])
         self._is_plain = all(kind.tag is TagId.tag and kind.__new__ is TagId.__new__ for kind in self.kinds)
-        self.layout = (
-            *(cls, self._is_plain, self.key_names, self.kinds, self._beginnings, self.state, self._types),
-            *(self.is_guarded_whole, cls._snapshot_every is not None),
-        )
-        """What native code needs of it."""
         self.atoms = {*_PLAIN, *(kind for _, kind in self.key)}
         """Classes whose values are never copied; those that states are seen to have are added."""
+        self.layout = (
+            *(cls, self._is_plain, self.key_names, self.kinds, self._beginnings, self.state, self._types),
+            *(self.is_guarded_whole, cls._snapshot_every is not None, self.atoms),
+        )
+        """What native code needs of it."""
 
     @functools.cached_property
     def ways(self) -> list[Way]:
@@ -200,7 +203,8 @@ class Shape:
 def _is_immutable(default: object, where: str) -> bool:
     """Whether all projections may have the same one; a tuple may have a list in it."""
     try:
-        return isinstance(default, ATOMS) or copy.deepcopy(default) is default
+        # A mere object is compared by what it is: MISSING = object().
+        return isinstance(default, ATOMS) or type(default) is object or copy.deepcopy(default) is default
     except Exception as error:
         raise InvalidInput(
             f"the default of {where} cannot be copied: {error}",

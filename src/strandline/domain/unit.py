@@ -52,8 +52,13 @@ class Unit(Generic[*Ts]):
         self._collected.extend(events)
 
     def _begin(self) -> Steps[None]:
+        if self._is_open:
+            raise InvalidInput(
+                "the boundary is open already",
+                hint="make one of its own for the inner block: store.boundary(…)",
+            )
         self._members = begin_by_hand(self._projections)  # whoever tries again begins anew
-        self._collected.clear()
+        self._collected = []
         self.result = None
         seen: list[SequencedEvent] = []
         yield from catch_up(self._members, _NOTHING_KEPT, seen)
@@ -65,9 +70,10 @@ class Unit(Generic[*Ts]):
 
     def _end(self) -> Steps[None]:
         self._is_open = False
-        if self._collected:
-            refuse_other_classes(self._members, self._collected)
-            request = AppendRequest(self._collected, unchanged(self._members))
+        collected, self._collected = self._collected, []
+        if collected:
+            refuse_other_classes(self._members, collected)
+            request = AppendRequest(collected, unchanged(self._members))
             yield from without_tags(read_query(self._members).items, request.events)
             self.result = yield Append(request)
         else:

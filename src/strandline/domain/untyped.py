@@ -19,6 +19,7 @@ from . import missing_tags
 from .boundary import nothing_newer
 from .command import ATTEMPTS, Executed, check_attempts, collected
 from .event import DomainEvent
+from .projection import Projection
 from .retry import Decided, until_accepted
 from .steps import ReadEvents, Steps
 
@@ -96,6 +97,11 @@ def decide(
 
 def scope_of(boundary: Query | Iterable[str]) -> Scope:
     """A query is taken as it is, text is the name of a stream, anything else is a set of tags joined by OR."""
+    if isinstance(boundary, Projection):
+        raise InvalidQuery(
+            f"a boundary without classes is a query, tags or a stream, not a {type(boundary).__name__}",
+            hint="write store.boundary(…) for projections, or the query of this one: .query()",
+        )
     if isinstance(boundary, Query):
         return Scope(boundary, tuple(sorted({tag for item in boundary.items for tag in item.tags})))
     if isinstance(boundary, TagId):  # a str, but never the name of a stream
