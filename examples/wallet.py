@@ -93,11 +93,12 @@ class Status(Projection):
 
     id: WalletId
     owner: str = ""
+    was_opened: bool = False
     is_open: bool = False
 
     @on
     def opened(self, event: WalletOpened) -> None:
-        self.owner, self.is_open = event.owner, True
+        self.owner, self.was_opened, self.is_open = event.owner, True, True
 
     @on
     def closed(self, event: WalletClosed) -> None:
@@ -138,9 +139,11 @@ class WholeWallet(Wallet):
 @command
 def open_wallet(wallet: Status, owner: str, cents: int = 0) -> Iterator[WalletOpened]:
     """Open a wallet once; the same owner may ask again, and nothing is written."""
-    if wallet.owner and not (wallet.is_open and wallet.owner == owner):
+    if cents < 0:
+        raise InvalidAmount(cents)
+    if wallet.was_opened and not (wallet.is_open and wallet.owner == owner):
         raise WalletExists(wallet.id)
-    if not wallet.owner:
+    if not wallet.was_opened:
         yield WalletOpened(wallet=wallet.id, owner=owner, cents=cents)
 
 

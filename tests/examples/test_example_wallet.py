@@ -66,6 +66,26 @@ def test_the_rules(bank: EventStore) -> None:
     assert bank.head() == 2
 
 
+@pytest.mark.parametrize("owner", ["Carol", ""])
+def test_a_wallet_is_opened_once_whatever_its_owner_is_called(bank: EventStore, owner: str) -> None:
+    assert bank.execute(open_wallet, Status("carol"), owner, 5).count == 1
+    assert bank.execute(open_wallet, Status("carol"), owner, 5).count == 0
+    with pytest.raises(WalletExists):
+        bank.execute(open_wallet, Status("carol"), "Eve", 5)
+    bank.execute(withdraw, Wallet("carol"), 5)
+    bank.execute(close, WholeWallet("carol"))
+    with pytest.raises(WalletExists):
+        bank.execute(open_wallet, Status("carol"), owner, 5)
+    assert balance(bank, "carol") == 0
+
+
+def test_no_wallet_begins_below_zero(bank: EventStore) -> None:
+    for name in ("carol", "alice"):
+        with pytest.raises(InvalidAmount):
+            bank.execute(open_wallet, Status(name), "Carol", -1)
+    assert bank.head() == 2
+
+
 @pytest.mark.parametrize("name", ["nobody", "bob"])
 def test_nothing_moves_in_a_wallet_that_is_not_open(bank: EventStore, name: str) -> None:
     bank.execute(close, WholeWallet("bob"))
