@@ -19,12 +19,15 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
 INDEX = ROOT / "docs/README.md"
 STORY = ROOT / "docs/tutorial.md"  # its blocks belong together: test_tutorial.py runs them
-BLOCKS = [
-    pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
-    for page in PAGES
-    if page != STORY
-    for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL), 1)
-]
+
+
+def blocks_of(page: Path) -> dict[str, str]:
+    """The Python of a page, each block with its name."""
+    blocks = [] if page == STORY else re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    return {f"{page.relative_to(ROOT)}-{number}": block for number, block in enumerate(blocks, 1)}
+
+
+BLOCKS = {name: block for page in PAGES for name, block in blocks_of(page).items()}
 
 
 def test_there_are_pages_with_code() -> None:
@@ -55,18 +58,35 @@ def here(text: str, server: PostgresServer) -> str:
     return text.replace("//localhost/", f"//postgres@{place}").replace("@localhost/", f"@{place}")
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_the_code_runs(
-    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    if "postgresql://" in block:
-        block = here(block, request.getfixturevalue("database"))
+def run(block: str, name: str, module: str = "documentation") -> None:
+    """Run a block; its name is in the traceback if it fails. Some libraries take the classes of a module only once."""
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        exec(compile(block, "block", "exec", dont_inherit=True), {"__name__": "documentation"})
+        exec(compile(block, name, "exec", dont_inherit=True), {"__name__": module})
     finally:
         signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_the_code_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    block = BLOCKS[name]
+    if "postgresql://" in block:
+        block = here(block, request.getfixturevalue("database"))
+    run(block, name)
+
+
+def test_the_code_of_all_pages_runs_in_one_folder_page_after_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: PostgresServer
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    read = [page for page in dict.fromkeys([ROOT / "README.md", *links(INDEX)]) if page in PAGES]
+    blocks = {name: block for page in read for name, block in blocks_of(page).items()}
+    assert blocks.keys() == BLOCKS.keys()
+    for name, block in blocks.items():
+        run(here(block, database), name, "one_folder")
 
 
 def test_the_commands_for_postgresql_run_and_say_what_the_page_says(
