@@ -122,6 +122,20 @@ def test_the_links_lead_somewhere(page: Path) -> None:
     assert [link for link in links(page) if not link.exists()] == []
 
 
+def headings(page: Path) -> set[str]:
+    """What links can name in a page, as GitHub makes it of the headings."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    lines = re.findall(r"^#+ (.*)$", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_links_lead_to_headings(page: Path) -> None:
+    found = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]*)\)", page.read_text())
+    targets = [((page.parent / link).resolve() if link else page, name) for link, name in found]
+    assert [name for target, name in targets if name not in headings(target)] == []
+
+
 def test_the_index_has_every_page() -> None:
     assert INDEX in links(ROOT / "README.md")
     missing = {*ROOT.glob("docs/**/*.md")} - {INDEX, *links(INDEX)}
