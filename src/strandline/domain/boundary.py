@@ -100,7 +100,7 @@ def query_of(members: Sequence[Member]) -> Query:
     return Query(items)
 
 
-def fold(members: Sequence[Member], events: Sequence[SequencedEvent]) -> None:
+def fold(members: list[Member], events: list[SequencedEvent]) -> None:
     """Take the events of the members' items into those states whose own item they match, unless they have them."""
     if native is not None:
         native.fold(members, events, unseen)

@@ -128,7 +128,7 @@ def only_read(members: Sequence[Member]) -> ReadEvents | None:
     return ReadEvents(query_of(members))
 
 
-def take(members: Sequence[Member], page: Page) -> None:
+def take(members: list[Member], page: Page) -> None:
     """Bring the states to the present by what `only_read` has found."""
     fold(members, page.events)
     for member in members:

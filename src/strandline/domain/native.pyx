@@ -438,15 +438,16 @@ cdef tuple tags_of_fields(event, tuple fields):
 cdef bint goes_with(list members, kind, str type_, tuple tags) except -1:
     """Whether such a decision will find an event again, and all projections know its type as this class."""
     cdef PyObject *handled
-    cdef bint is_found = False
+    cdef bint is_found = False, is_scoped = False
     for member in members:
         handled = PyDict_GetItem(<dict?>get_slot(member, &MEMBER_SHAPE).handlers, type_)
         if handled != NULL and (<tuple>handled)[1] is not kind:
             return False
         for tag in <tuple?>get_slot(get_slot(member, &MEMBER_ITEM), &ITEM_TAGS):
+            is_scoped = True
             if tag in tags:
                 is_found = True
-    return is_found
+    return is_found or not is_scoped
 
 
 cdef object condition_of(list members):
