@@ -21,7 +21,8 @@ from .annotations import Names, names_here
 from .event import VERSION, DomainEvent
 from .handlers import check_events
 from .projection import Projection
-from .signature import ProjectionList, Signature
+from .signature import PLAIN_VALUES, ProjectionList, Signature
+from .usual import native
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -130,24 +131,49 @@ def bind(command: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Boun
             f"{command!r:.80} is no command",
             hint="write @command above the function" if is_function else _CALL,
         )
-    return Bound(command, command._signature.bind(args, kwargs))
+    signature = command._signature
+    if native is not None and not kwargs and signature.usual_kinds is not None:
+        usual: tuple[list[Projection], list[int]] | None = native.bind(
+            args, signature.usual_kinds, PLAIN_VALUES
+        )
+        if usual is not None:
+            return Bound(command, list(args), *usual)
+    return Bound.with_any(command, signature.bind(args, kwargs))
 
 
 class Bound:
     """A command with its arguments."""
 
-    def __init__(self, command: Command[Any, Any], arguments: list[Any]) -> None:
+    def __init__(
+        self,
+        command: Command[Any, Any],
+        arguments: list[Any],
+        projections: list[Projection],
+        places: list[int],
+        *,
+        asks_for_time: bool = False,
+    ) -> None:
         self.command = command
         self._arguments = arguments
-        self.projections: list[Projection] = []  # those in lists included
-        self.asks_for_time = False
-        for value in arguments:
+        self.projections = projections  # those in lists included
+        self._places = places  # of the arguments that are no values
+        self.asks_for_time = asks_for_time
+
+    @classmethod
+    def with_any(cls, command: Command[Any, Any], arguments: list[Any]) -> Bound:
+        """A command with arguments that may be projections, lists of them, the time of the decision, or values."""
+        projections: list[Projection] = []
+        places = []
+        for place, value in enumerate(arguments):
             if isinstance(value, Projection):
-                self.projections.append(value)
+                projections.append(value)
             elif isinstance(value, ProjectionList):
-                self.projections += value
-            elif value is NOW:
-                self.asks_for_time = True
+                projections += value
+            elif value is not NOW:
+                continue
+            places.append(place)
+        asks_for_time = any(arguments[place] is NOW for place in places)
+        return cls(command, arguments, projections, places, asks_for_time=asks_for_time)
 
     def decide(
         self, states: Iterable[Projection], now: datetime | None
@@ -155,13 +181,12 @@ class Bound:
         """Call the function with folded states: its events, and what it returned."""
         folded = iter(states)
         values = self._arguments.copy()
-        for place, value in enumerate(values):
+        for place in self._places:
+            value = values[place]
             if isinstance(value, Projection):
                 values[place] = next(folded)
-            elif isinstance(value, ProjectionList):
-                values[place] = [next(folded) for _ in value]
-            elif value is NOW:
-                values[place] = now
+            else:
+                values[place] = now if value is NOW else [next(folded) for _ in value]
         return collected(self.command.name, self.command._signature.call(values))
 
 

@@ -116,6 +116,25 @@ def decode_tag_id(kind, value):
     return value if kind is object else kind(value)
 
 
+def bind(tuple args, tuple kinds, frozenset plain):
+    """The projections among arguments, and their places; None if one of the arguments has to be looked at more closely."""
+    cdef Py_ssize_t place
+    cdef list projections = [], places = []
+    if len(args) != len(kinds):
+        return None
+    for place in range(len(args)):
+        value, kind = args[place], kinds[place]
+        if kind is None:
+            if type(value) not in plain:
+                return None
+        elif type(value) is not kind:
+            return None
+        else:
+            projections.append(value)
+            places.append(place)
+    return projections, places
+
+
 cdef tuple layout_of(kind):
     """The layout of a projection class; None if it is not known, not its own or not plain."""
     shape = kind.__shape__

@@ -6,7 +6,6 @@ import contextlib
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -28,7 +27,7 @@ _OPTIONS = ("idempotency_key", "attempts", "metadata")
 _ONE_VALUE = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-_PLAIN = frozenset({str, int, float, bool, bytes, type(None), datetime, UUID, Decimal})
+PLAIN_VALUES = frozenset({str, int, float, bool, bytes, type(None), UUID, Decimal})
 _HOLDING = (list, tuple, set, frozenset, dict)
 
 
@@ -62,6 +61,8 @@ class Signature:
         self._refuse_parameters()
         self._here = here
         self._kinds: dict[str, Kind] | None = None
+        self.usual_kinds: tuple[type[Projection] | None, ...] | None = None
+        """The kinds of its parameters, if none of them is a list, and all may be given by their places."""
         with contextlib.suppress(Unresolved):  # then they are worked out when the command is first executed
             self._resolve()
 
@@ -72,7 +73,7 @@ class Signature:
             args = tuple(self._bind(args, kwargs).values())
         return [
             value
-            if type(value) is kind or (kind is None and type(value) in _PLAIN)
+            if type(value) is kind or (kind is None and type(value) in PLAIN_VALUES)
             else _argument(kind, name, value)
             for (name, kind), value in zip(kinds.items(), args, strict=True)
         ]
@@ -127,6 +128,8 @@ class Signature:
             tuple(kind for each in types.values() for kind in _types_in(meant(each)) if _is_id(kind)),
         )
         self._kinds, self._here = kinds, None
+        one_each = [kind for kind in kinds.values() if not isinstance(kind, list)]
+        self.usual_kinds = tuple(one_each) if self._is_positional and len(one_each) == len(kinds) else None
         return kinds
 
     def _check_projections(self, projections: Sequence[type[Projection]]) -> None:
