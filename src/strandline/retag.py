@@ -8,7 +8,7 @@ both: then what the query means has changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import msgspec
 
@@ -17,12 +17,16 @@ from .errors import InvalidInput
 from .event import Event, SequencedEvent
 from .names import MAX_TAGS, RESERVED, RETAGGED, check_own_name, check_tags, name_list
 from .query import Query
-from .tag_id import TagId
+from .tag_id import IdValue, TagId, id_text
 
 MAX_CHANGES = 1_000
 
-Replacements = Mapping[str, Iterable[str]] | Mapping[type[TagId], Iterable[str]]
-"""Values by the prefix of the tags that they take the place of, or by the kind of id that has it."""
+
+class Replacements(Protocol):
+    """A mapping: values by the prefix of the tags that they take the place of, or by the kind of id that has it."""
+
+    # Not a Mapping, which would take no dict[type[CourseId], …]: the type of its keys is invariant.
+    def items(self) -> Iterable[tuple[str | type[TagId], Iterable[IdValue]]]: ...
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -154,18 +158,31 @@ def _replacements(replace: Replacements) -> dict[str, set[str]]:
     if not isinstance(replace, Mapping):
         raise InvalidInput("replace is a mapping", hint='write replace={"student": ["s2"]}')
     checked: dict[str, set[str]] = {}
-    for prefix, values in replace.items():
-        meant = prefix.prefix if isinstance(prefix, type) and issubclass(prefix, TagId) else prefix
-        name = check_own_name(meant, "tag prefix", InvalidInput)
+    for key, values in replace.items():
+        kind = key if isinstance(key, type) and issubclass(key, TagId) else None
+        prefix = check_own_name(key if kind is None else kind.prefix, "tag prefix", InvalidInput)
         listed = name_list(values, "value", InvalidInput)
-        checked[name] = {check_own_name(_tag(name, value), "tag", InvalidInput) for value in listed}
+        tags = {check_own_name(_tag(prefix, kind, value), "tag", InvalidInput) for value in listed}
+        checked[prefix] = checked.get(prefix, set()) | tags
     return checked
 
 
-def _tag(prefix: str, value: object) -> str:
-    if isinstance(value, TagId) and value.prefix != prefix:
+def _tag(prefix: str, kind: type[TagId] | None, value: object) -> str:
+    if isinstance(value, TagId):
+        return _tag_of_id(prefix, value)
+    text = id_text(value)
+    if not text:
+        raise InvalidInput(
+            f"a value of the tags {prefix}:* is text, a whole number or a UUID, and not empty: {value!r:.60}",
+            hint=f'write replace={{"{prefix}": ["c1"]}}, or [] to take the tags away',
+        )
+    return f"{prefix}:{text}" if kind is None else kind(value).tag  # type: ignore[arg-type]  # it has a text
+
+
+def _tag_of_id(prefix: str, value: TagId) -> str:
+    if value.prefix != prefix:
         raise InvalidInput(
             f"{value!r} has the tag {value.tag!r}, which does not replace tags {prefix}:*",
             hint=f"write replace={{{value.prefix!r}: […]}}",
         )
-    return f"{prefix}:{str.__str__(value) if isinstance(value, str) else value}"
+    return value.tag

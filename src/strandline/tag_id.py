@@ -46,12 +46,12 @@ class TagId(str):
                 f"{value!r} is not a {cls.__name__}",
                 hint=f"pass the value as text if it is meant: {cls.__name__}(str(…))",
             )
-        if isinstance(value, bool) or not isinstance(value, (str, int, UUID)):
+        text = id_text(value)
+        if text is None:
             raise InvalidInput(
                 f"a {cls.__name__} is text, a whole number or a UUID, not {type(value).__name__}",
                 hint=f'write {cls.__name__}("c1")',
             )
-        text = str.__str__(value) if isinstance(value, str) else str(value)
         if not text:
             raise InvalidInput(f"a {cls.__name__} is not empty", hint=f'write {cls.__name__}("c1")')
         return super().__new__(cls, text)
@@ -80,6 +80,13 @@ def as_json(value: object) -> str:
     if isinstance(value, str):
         return str.__str__(value)
     raise TypeError(f"a value of the type {type(value).__name__} has no JSON form")
+
+
+def id_text(value: object) -> str | None:
+    """The text of what an id may be made of; None if it is something else."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, UUID)):
+        return None
+    return str.__str__(value) if isinstance(value, str) else str(value)
 
 
 def default_prefix(name: str) -> str:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import permutations
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -29,6 +30,7 @@ from strandline import (
     command,
     on,
 )
+from strandline.retag import Retag
 
 ORDER = UUID(int=7)
 
@@ -204,6 +206,45 @@ def test_events_are_retagged_by_position_and_by_query_with_typed_ids(store: Even
         store.retag(1, replace={"student": [CourseId("c9")]})
     assert "replace={'course': […]}" in caught.value.hint
     assert store.head() == head
+
+
+class Username(TagId):
+    """Told apart whatever the case."""
+
+    @property
+    def tag(self) -> str:
+        return f"username:{self.lower()}"
+
+
+class Sku(TagId):
+    """Written in capitals."""
+
+    def __new__(cls, value: str) -> Sku:
+        return super().__new__(cls, value.upper())
+
+
+def test_a_retag_by_the_class_of_an_id_asks_the_class_for_the_tag(store: EventStore) -> None:
+    store.append(Event("A", {}, tags=[Username("Ann"), Sku("a1"), "order:1"]))
+    changed = store.retag(1, replace={Username: ["BOB"], Sku: ["b2"], OrderId: [2, ORDER]})
+    assert changed.count == 1
+    (event, *_) = store.read()
+    assert event.tags == (f"order:{ORDER}", "order:2", "sku:B2", "username:bob")
+    store.retag(1, replace={"username": [Username("EVE")]})
+    assert store.exists(Query.tag("username:eve"))
+
+
+@pytest.mark.parametrize("key", ["course", CourseId])
+@pytest.mark.parametrize("value", [None, 1.5, "", True, b"c2", ["c2"], StudentId])
+def test_a_retag_takes_no_value_that_is_no_id(key: Any, value: Any) -> None:
+    with pytest.raises(InvalidInput, match="a value of the tags course:") as caught:
+        Retag(1, replace={key: [value]})
+    assert caught.value.hint
+
+
+def test_a_retag_takes_numbers_and_uuids_as_an_id_does(store: EventStore) -> None:
+    store.append(Event("A", {}, tags=["course:c1"]))
+    store.retag(1, replace={"course": [7, ORDER]})
+    assert store.exists(Query.tag(CourseId(7), CourseId(ORDER)))
 
 
 def retag_meanwhile(store: EventStore) -> None:

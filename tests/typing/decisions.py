@@ -5,7 +5,7 @@ A line with both comments, `type: ignore` and `pyright: ignore`, is wrong: each 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import assert_type
 from uuid import UUID
@@ -158,6 +158,18 @@ def queries(store: EventStore) -> None:
     Query.tag(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert_type(store.retag(1, add=[StudentId("s2")]), AppendResult)
     assert_type(store.retag(Query.all(), replace={"pupil": [StudentId("s2"), "s3"]}), AppendResult)
+    assert_type(store.retag(1, replace={CourseId: ["c2", 7, UUID(int=1)]}), AppendResult)
+    assert_type(store.retag(1, replace={CourseId: ["c2"], StudentId: []}), AppendResult)
+    assert_type(store.retag(1, replace={"pupil": ["s2"], CourseId: ["c2"]}), AppendResult)
+    by_class = {CourseId: ["c2"]}
+    by_prefix: Mapping[str, tuple[str, ...]] = {"course": ("c2",)}
+    assert_type(store.retag(1, replace=by_class), AppendResult)
+    assert_type(store.retag(1, replace=by_prefix), AppendResult)
+    store.retag(1, replace={Course: ["c2"]})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
+    store.retag(1, replace={1: ["c2"]})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
+    store.retag(1, replace={"course": [None]})  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    store.retag(1, replace={CourseId: [1.5]})  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    store.retag(1, replace=[CourseId("c2")])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def decide(store: EventStore) -> None:
