@@ -66,6 +66,15 @@ def test_the_class_of_an_id_says_the_prefix() -> None:
     assert Event.from_foreign(ORDER, tags={OrderId: "orderId"}).tags == ("order:o1",)
 
 
+def test_a_typed_id_is_its_tag_in_a_stream_and_a_subject() -> None:
+    event = Event.from_foreign(
+        {"type": "A", "orderId": 7, "by": OrderId("8")},
+        stream=lambda found: OrderId(found["orderId"]),
+        subject="by",
+    )
+    assert (event.stream, event.subject) == ("order:7", "order:8")
+
+
 def test_what_is_optional_may_be_absent_or_null() -> None:
     absent = Event.from_foreign(
         {"type": "A", "n": None, "list": []},

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
 from .errors import InvalidEvent, InvalidInput
-from .tag_id import TagId
+from .tag_id import TagId, id_text
 
 Accessor = str | Callable[[Any], Any]
 """A dot path into an object, as `meta.kind`, or a function of the object."""
@@ -84,6 +83,8 @@ def _required(found: Mapping[str, Any], accessor: Accessor, what: str) -> Any:
 
 def _optional(found: object, accessor: Accessor, what: str) -> str | None:
     value = _at(found, accessor)
+    if isinstance(value, TagId):
+        return value.tag  # as in an Event: see check_place
     return None if value is None else _name(value, what)
 
 
@@ -98,9 +99,10 @@ def _tags(found: object, paths: TagPaths) -> Iterator[str]:
 
 
 def _name(value: object, what: str) -> str:
-    if isinstance(value, (str, int, UUID)) and not isinstance(value, bool) and value != "":
-        return str.__str__(value) if isinstance(value, str) else str(value)
-    raise InvalidEvent(
-        f"a {what} is made of text or a whole number, not of {value!r:.60}",
-        hint=f"pass a function of the object that returns the {what}",
-    )
+    text = id_text(value)
+    if not text:
+        raise InvalidEvent(
+            f"a {what} is made of text or a whole number, not of {value!r:.60}",
+            hint=f"pass a function of the object that returns the {what}",
+        )
+    return text
