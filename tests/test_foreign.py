@@ -62,6 +62,28 @@ def test_paths_and_functions_say_where_things_are() -> None:
     assert by_path.tags == ("coupon:c1", "coupon:c2", "order:o1", "user:7")
 
 
+@pytest.mark.parametrize(
+    ("found", "skus"),
+    [
+        ([{"sku": "a"}, {"sku": "b"}, {"sku": "a"}], ["a", "b"]),
+        (({"sku": "a"}, {"sku": 7}), ["7", "a"]),
+        ([{"sku": "a"}, {"gift": True}, {"sku": None}, None, "free", []], ["a"]),
+        ([{"sku": ["a", "b"]}, [{"sku": "c"}]], ["a", "b", "c"]),
+        ({"sku": ["a"]}, ["a"]),
+        ([], []),
+    ],
+)
+def test_a_path_through_a_list_finds_something_in_each_of_its_objects(found: Any, skus: list[str]) -> None:
+    order = {"type": "P", "order": {"items": found}}
+    assert Event.from_foreign(order, tags={"sku": "order.items.sku"}).tags == tuple(f"sku:{s}" for s in skus)
+
+
+@pytest.mark.parametrize("found", [[{"sku": 1.5}], [{"sku": {}}], [{"sku": [["a"]]}], [{"sku": [None]}]])
+def test_what_is_no_value_of_a_tag_in_a_list_is_an_invalid_event(found: Any) -> None:
+    with pytest.raises(InvalidEvent, match="a tag is made of text"):
+        Event.from_foreign({"type": "P", "items": found}, tags={"sku": "items.sku"})
+
+
 def test_the_class_of_an_id_says_the_prefix() -> None:
     assert Event.from_foreign(ORDER, tags={OrderId: "orderId"}).tags == ("order:o1",)
 
@@ -127,6 +149,9 @@ def test_any_object_with_a_type_is_an_event(name: str, others: dict[str, Any]) -
         ({"tags": {"line": "lines"}}, "a tag is made of text"),
         ({"tags": {"$order": "orderId"}}, "reserved"),
         ({"tags": lambda order: order["orderId"]}, "tags are a list"),
+        ({"type": "lines.sku"}, "no type at 'lines.sku'"),
+        ({"id": "lines.sku"}, "no id at 'lines.sku'"),
+        ({"subject": "lines"}, "a subject is made of text"),
         ({"subject": "meta"}, "a subject is made of text"),
         ({"stream": "total"}, "a stream is made of text"),
     ],

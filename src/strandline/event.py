@@ -235,7 +235,7 @@ class Event(_Data):
 
         `type`, `id`, `subject` and `stream` say where in the object they are: a dot path, `type="meta.kind"`, or a
         function of the object. `tags={"course": "courseId"}` are prefixes and paths; where nothing is found
-        there is no tag, where a list is found there are several.
+        there is no tag, where there is a list, at the end of the path or on its way, there are several.
         """
         return cls(**event_fields(value, type=type, tags=tags or {}, id=id, subject=subject, stream=stream))
 

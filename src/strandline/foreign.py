@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -63,11 +63,26 @@ def _at(found: object, accessor: Accessor) -> Any:
     """What a path or function finds; None is nothing."""
     if callable(accessor):
         return accessor(found)
-    if not isinstance(accessor, str) or not all(accessor.split(".")):
-        raise InvalidInput(f"not a path into an object: {accessor!r:.60}", hint='write it as "meta.kind"')
-    for name in accessor.split("."):
+    for name in _path(accessor):
         found = found.get(name) if isinstance(found, Mapping) else None
     return found
+
+
+def _all_at(found: object, names: Sequence[str]) -> Iterator[Any]:
+    """Whatever a path finds, in each object of the lists on its way, and in a list at its end; None is nothing."""
+    if not names:
+        yield from found if isinstance(found, (list, tuple)) else () if found is None else (found,)
+    elif isinstance(found, (list, tuple)):
+        for each in found:
+            yield from _all_at(each, names)
+    elif isinstance(found, Mapping):
+        yield from _all_at(found.get(names[0]), names[1:])
+
+
+def _path(accessor: object) -> list[str]:
+    if not isinstance(accessor, str) or not all(accessor.split(".")):
+        raise InvalidInput(f"not a path into an object: {accessor!r:.60}", hint='write it as "meta.kind"')
+    return accessor.split(".")
 
 
 def _required(found: Mapping[str, Any], accessor: Accessor, what: str) -> Any:
@@ -89,10 +104,10 @@ def _optional(found: object, accessor: Accessor, what: str) -> str | None:
 
 
 def _tags(found: object, paths: TagPaths) -> Iterator[str]:
-    """A tag for each value that is there; a list has several."""
-    for prefix, path in paths.items():
-        value = _at(found, path)
-        for each in value if isinstance(value, (list, tuple)) else () if value is None else (value,):
+    """A tag for each value that is there; lists have several."""
+    for prefix, place in paths.items():
+        values = _all_at(place(found), ()) if callable(place) else _all_at(found, _path(place))
+        for each in values:
             text = _name(each, "tag")
             is_kind = isinstance(prefix, type) and issubclass(prefix, TagId)
             yield prefix(text).tag if is_kind else f"{_name(prefix, 'prefix')}:{text}"

@@ -177,6 +177,12 @@ def test_any_object_is_an_event_if_its_type_can_be_found(cli):
     assert (event.id, event.stream, event.subject) == (UUID(other), "s", "u")
 
 
+def test_a_path_through_a_list_gives_a_tag_for_each_object_in_it(cli):
+    order = '{"type": "OrderPlaced", "items": [{"sku": "a"}, {"sku": "b"}]}'
+    assert cli("append", "new.db", order, "--type-from", "type", "--tag-from", "sku=items.sku").code == 0
+    assert only_event().tags == ("sku:a", "sku:b")
+
+
 def test_an_object_comes_from_a_pipe_or_a_file_too(process):
     Path("order.json").write_text(ORDER)
     assert process("append", "new.db", "--type-from", "meta.kind", stdin=ORDER.encode()).code == 0

@@ -18,7 +18,11 @@ TypeFrom = Annotated[
 ]
 TagFrom = Annotated[
     list[str] | None,
-    typer.Option("--tag-from", metavar="PREFIX=PATH", help="A tag of what is at this path; may be repeated."),
+    typer.Option(
+        "--tag-from",
+        metavar="PREFIX=PATH",
+        help="A tag of what is at this path, of each in a list; may be repeated.",
+    ),
 ]
 IdFrom = Annotated[
     str | None, typer.Option("--id-from", metavar="PATH", help="The path of a UUID in it: the event's id.")
