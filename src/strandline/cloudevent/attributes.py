@@ -7,19 +7,23 @@ import re
 from datetime import datetime
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+import msgspec
+
 from ..errors import InvalidEvent
 
 OURS = "strandline"
 """The extension with what CloudEvents has no attribute for. An event that has it comes back as it was."""
 
-OWN_NAMES = frozenset({"specversion", "type", "subject", "streamid", "tags", "data", OURS})
-"""What has a place in an event; all else is kept in the metadata."""
+TAGS = "tags"
+"""The extension with the tags, a JSON list as text; other text in it is somebody else's."""
+
+_OWN_NAMES = frozenset({"specversion", "type", "subject", "streamid", TAGS, "data", OURS})
 
 SHAPE = """write {"specversion": "1.0", "id": "…", "source": "…", "type": "…", "data": {…}}"""
 
 _NAME = re.compile("[a-z0-9]+")
 _JSON_TYPE = re.compile(r"[^/;]+/([^/;]+\+)?json\s*(;.*)?", re.IGNORECASE)
-_HINTS = {"tags": """write a JSON list as text: '["course:c1"]'""", OURS: "leave it out"}
+_HINTS = {TAGS: """write a JSON list as text: '["course:c1"]'""", OURS: "leave it out"}
 
 
 def foreign_id(source: str, id: str) -> UUID:
@@ -30,6 +34,19 @@ def foreign_id(source: str, id: str) -> UUID:
 def is_name(name: object) -> bool:
     """Whether an attribute may have this name."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+def is_kept(name: str, text: str) -> bool:
+    """Whether an attribute from elsewhere is kept in the metadata: an event has no place for it."""
+    return name not in _OWN_NAMES or (name == TAGS and tag_list(text) is None)
+
+
+def tag_list(text: str) -> list[str] | None:
+    """The tags that an attribute lists; None if that is not what its text is."""
+    try:
+        return msgspec.json.decode(text, type=list[str])
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
 
 
 def is_json(media_type: str | None) -> bool:

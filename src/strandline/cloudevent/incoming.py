@@ -13,15 +13,17 @@ from ..errors import InvalidEvent
 from ..event import Event
 from .attributes import (
     OURS,
-    OWN_NAMES,
     SHAPE,
+    TAGS,
     bad_attribute,
     canonical,
     check_text,
     check_time,
     foreign_id,
     is_json,
+    is_kept,
     is_name,
+    tag_list,
     utf8,
 )
 
@@ -52,7 +54,7 @@ def from_cloudevent(cloudevent: Mapping[str, Any] | str | bytes | CloudEventObje
     return Event(
         attributes["type"],
         _data(fields, attributes.get("datacontenttype")),
-        tags=_tags(attributes),
+        tags=_tags(attributes, metadata),
         id=id,
         metadata=metadata,
         stream=attributes.get("streamid"),
@@ -105,14 +107,15 @@ def _identity(attributes: Mapping[str, str]) -> tuple[UUID | str, dict[str, str]
                     return own, metadata
             case _:
                 raise bad_attribute(OURS, "is not what to_cloudevent writes")
-    return id, {name: text for name, text in attributes.items() if name not in OWN_NAMES}
+    return id, {name: text for name, text in attributes.items() if is_kept(name, text)}
 
 
-def _tags(attributes: Mapping[str, str]) -> list[str]:
-    tags = _decoded(attributes, "tags") if "tags" in attributes else []
-    if not isinstance(tags, list):
-        raise bad_attribute("tags", "is no list")
-    return tags
+def _tags(attributes: Mapping[str, str], metadata: Mapping[str, str]) -> list[str]:
+    text = attributes.get(TAGS)
+    tags = [] if text is None else tag_list(text)
+    if tags is None and metadata.get(TAGS) != text:
+        raise bad_attribute(TAGS, "is no JSON list of texts")
+    return tags or []
 
 
 def _decoded(attributes: Mapping[str, str], name: str) -> Any:

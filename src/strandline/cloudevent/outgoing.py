@@ -11,7 +11,7 @@ import msgspec
 
 from ..errors import InvalidEvent
 from ..event import Event, SequencedEvent
-from .attributes import OURS, OWN_NAMES, check_text, foreign_id, is_json, is_name, rfc3339
+from .attributes import OURS, TAGS, check_text, foreign_id, is_json, is_kept, is_name, rfc3339
 
 SOURCE = "strandline"
 
@@ -32,7 +32,7 @@ def to_cloudevent(event: Event | SequencedEvent, *, source: str = SOURCE) -> dic
     attributes = {"source": check_text(source, "source"), "id": str(event.id)} | _kept_in_metadata(event)
     attributes |= {"specversion": "1.0", "type": event.type, OURS: json.dumps(ours, sort_keys=True)}
     if event.tags:
-        attributes["tags"] = json.dumps(event.tags)
+        attributes[TAGS] = json.dumps(event.tags)
     if event.subject is not None:
         attributes["subject"] = event.subject
     if event.stream is not None:
@@ -45,7 +45,7 @@ def _kept_in_metadata(event: Event | SequencedEvent) -> dict[str, str]:
     match event.metadata:
         case {"source": source, "id": id} if foreign_id(source, id) == event.id:
             kept = event.metadata.items()
-            return {name: text for name, text in kept if is_name(name) and name not in OWN_NAMES}
+            return {name: text for name, text in kept if is_name(name) and is_kept(name, text)}
     return {}
 
 
