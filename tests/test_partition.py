@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from strandline import InvalidInput, TagId
 from strandline.partition import stream_for
+from strandline.testing.strategies import own_names
 
 
 class UserId(TagId): ...
@@ -25,6 +29,32 @@ def bucket(tags: list[str], partitions: int = 64) -> int:
     return int(stream_for(tags, partitions).removeprefix("dcb:partition:"))
 
 
+def java_units(text: str) -> list[int]:
+    """The `char`s of a Java String, by which it is compared."""
+    units: list[int] = []
+    for point in map(ord, text):
+        above = point - 0x10000
+        units += [point] if above < 0 else [0xD800 + (above >> 10), 0xDC00 + (above & 0x3FF)]
+    return units
+
+
+def java_partition(tags: set[str], partitions: int = 64) -> int:
+    """The first description, word by word: CRC-32 bit by bit, and exact fractions in the place of doubles."""
+    crc = 0xFFFF_FFFF
+    for byte in "|".join(sorted(tags, key=java_units)).encode():
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0xEDB8_8320 if crc & 1 else 0)
+    crc ^= 0xFFFF_FFFF
+    key = ((crc << 32) ^ (crc * 0x9E3779B97F4A7C15)) % 2**64
+    bucket, jump = -1, 0
+    while jump < partitions:
+        bucket = jump
+        key = (key * 2862933555777941757 + 1) % 2**64
+        jump = int(Fraction((bucket + 1) * 2**31, (key >> 33) + 1))
+    return bucket
+
+
 @pytest.mark.parametrize(
     ("tags", "partition"),
     [
@@ -34,11 +64,18 @@ def bucket(tags: list[str], partitions: int = 64) -> int:
         (["course:c1", "student:s1"], 41),
         (["a", "b", "c"], 54),
         (["é:1"], 34),
+        (["～:1", "😀:1"], 40),  # as Java 17 says, too; sorted by characters it would be 6
         ([], 0),
     ],
 )
 def test_the_vectors(tags: list[str], partition: int) -> None:
     assert stream_for(tags) == f"dcb:partition:{partition}"
+    assert not tags or java_partition({*tags}) == partition
+
+
+@given(tags=st.sets(own_names(4) | st.text("a:|é～\ue000😀\U0010ffff", min_size=1), min_size=1, max_size=4))
+def test_tags_are_joined_in_the_order_of_java(tags: set[str]) -> None:
+    assert bucket(list(tags)) == java_partition(tags)
 
 
 def test_order_and_repeats_do_not_matter() -> None:
