@@ -215,3 +215,11 @@ def test_an_object_that_is_no_event_is_refused_before_a_store_is_made(cli, argum
     assert told in done.err
     assert "\nhint: " in done.err
     assert not Path("new.db").exists()
+
+
+def test_data_over_the_limit_is_refused_before_a_store_is_made(cli):
+    Path("large").write_bytes(b"x" * 1_100_000)
+    done = cli("append", "new.db", "A", "@large", "--bytes")
+    assert (done.code, done.out) == (2, "")
+    assert "the limit is" in done.err
+    assert not Path("new.db").exists()

@@ -41,19 +41,29 @@ def test_a_log_is_copied_through_a_pipe_and_again_changes_nothing(cli, process, 
     assert kept == [{**json.loads(line), "recorded_at": ""} for line in lines.splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("bad", "why"),
-    [
-        ("{", "JSON"),
-        ("[]", "JSON"),
-        ({"type": "A"}, "data"),
-        ({"type": "", "data": 1}, "characters"),
-        ({"type": "A", "data": 1, "tags": ["$x"]}, "reserved"),
-        ({"type": "A", "data_base64": "abc"}, ""),
-        ({"type": "A", "data": 1, "extra": 1}, "extra"),
-        ({"type": "A", "data": "x" * 1_100_000}, "limit"),
-    ],
-)
+BAD_LINES = [
+    ("{", "JSON"),
+    ("[]", "JSON"),
+    ({"type": "A"}, "data"),
+    ({"type": "", "data": 1}, "characters"),
+    ({"type": "A", "data": 1, "tags": ["$x"]}, "reserved"),
+    ({"type": "A", "data_base64": "abc"}, ""),
+    ({"type": "A", "data": 1, "extra": 1}, "extra"),
+    ({"type": "A", "data": "x" * 1_100_000}, "limit"),
+]
+
+
+@pytest.mark.parametrize(("bad", "why"), BAD_LINES)
+def test_a_bad_line_in_the_first_chunk_makes_no_store(cli, bad, why):
+    done = cli("append", "new.db", "--ndjson", write_lines(*numbered(3), bad))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: line 4: ")
+    assert why in done.err
+    assert "0 events were written before it" in done.err
+    assert not Path("new.db").exists()
+
+
+@pytest.mark.parametrize(("bad", "why"), BAD_LINES)
 def test_a_bad_line_is_named_and_nothing_of_its_chunk_is_written(cli, bad, why):
     lines = [*numbered(7), bad, *numbered(3)]
     done = cli("append", "new.db", "--ndjson", write_lines(*lines), "--chunk", 5)
@@ -121,4 +131,9 @@ def test_a_line_without_a_type_is_named_with_the_path(cli):
     done = cli("append", "new.db", "--ndjson", write_lines(*lines), "--type-from", "meta.kind")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: line 4: this object has no type at 'meta.kind'")
-    assert cli("head", "new.db").rows == [{"head": 0}]
+    assert not Path("new.db").exists()
+
+
+def test_a_file_without_lines_is_no_mistake(cli):
+    done = cli("append", "new.db", "--ndjson", write_lines("", " "))
+    assert done.rows == [{"lines": 0, "written": 0, "repeated": 0, "refused": 0, "head": 0}]

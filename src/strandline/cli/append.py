@@ -9,6 +9,7 @@ import typer
 
 import strandline
 from strandline import AppendCondition, AppendResult, Event, InvalidInput, Query, QueryItem
+from strandline.append import MAX_DATA_BYTES, check_size
 from strandline.engine.open import DEFAULT_LOG, without_password
 
 from .event_data import event_data
@@ -127,6 +128,7 @@ def run(
     event = event.with_tags(*(tags or ())).with_metadata(_metadata(metadata or []))
     condition = _condition(fail_if, fail_if_type, fail_if_tag, after)
     unless = None if unless_exists is None else parse_query(unless_exists, "--unless-exists")
+    check_size((event,), MAX_DATA_BYTES)  # before a file is made
     with strandline.connect(target, log=log) as store:
         result = store.append(event, condition, unless_exists=unless)
     _show(result, target, as_json=as_json)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,14 +23,19 @@ from strandline import (
     InvalidEvent,
     StrandlineError,
 )
-from strandline.append import check_size
+from strandline.append import MAX_DATA_BYTES, check_size
 
 from .failure import REFUSED, report
 from .foreign import Reader
-from .progress import Step, progress
+from .progress import progress
 from .screen import facts, for_people, write_json
 
-Numbered = tuple[int, bytes]
+
+class Chunk(msgspec.Struct):
+    """What lines ask for, by their numbers, and how many bytes of the file are read with them."""
+
+    requests: list[tuple[int, AppendRequest]]
+    consumed: int = 0
 
 
 class Imported(msgspec.Struct):
@@ -46,18 +51,18 @@ class Imported(msgspec.Struct):
 def append_lines(url: str, log: str, source: str, chunk: int, read: Reader, *, as_json: bool) -> None:
     """Append the events that `read` makes of the lines of a file; exits with 1 if a line was refused."""
     done = Imported()
-    with (
-        _opened(source) as file,
-        strandline.connect(url, log=log) as store,
-        progress("appending") as step,
-    ):
-        try:
-            for failure in _append_chunks(store, file, chunk, read, done, step):
-                report(failure, as_json=as_json)
-        except StrandlineError as error:
-            error.args = (f"{error}; {done.written:,} events were written before it",)
-            raise
-        done.head = store.head()
+    with _opened(source) as file:
+        chunks = _chunks(file, chunk, read)
+        with _told_how_far(done):
+            first = next(
+                chunks, Chunk([])
+            )  # before the store is opened: where nothing is right, no file is made
+        with strandline.connect(url, log=log) as store, progress("appending") as step, _told_how_far(done):
+            for each in chain([first], chunks):
+                for failure in _append(store, each, done):
+                    report(failure, as_json=as_json)
+                step(each.consumed, _size(file))
+            done.head = store.head()
     _show(done, as_json=as_json)
     if done.refused:
         raise typer.Exit(REFUSED)
@@ -72,18 +77,29 @@ def _opened(source: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def _append_chunks(
-    store: EventStore, file: BinaryIO, chunk: int, read: Reader, done: Imported, step: Step
-) -> Iterator[EventIdConflict]:
-    size, consumed = _size(file), 0
+@contextlib.contextmanager
+def _told_how_far(done: Imported) -> Iterator[None]:
+    """An error says what is in the log already."""
+    try:
+        yield
+    except StrandlineError as error:
+        error.args = (f"{error}; {done.written:,} events were written before it",)
+        raise
+
+
+def _chunks(file: BinaryIO, size: int, read: Reader) -> Iterator[Chunk]:
+    consumed = 0
     lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
-    while listed := list(islice(lines, chunk)):
-        requests = [AppendRequest(_event(store, read, *line)) for line in listed]
-        outcomes = store.append_many(requests)
-        for (number, _), outcome in zip(listed, outcomes, strict=True):
-            yield from _count(done, number, outcome)
+    while listed := list(islice(lines, size)):
+        requests = [(number, AppendRequest(_event(read, number, line))) for number, line in listed]
         consumed += sum(len(line) for _, line in listed)
-        step(consumed, size)
+        yield Chunk(requests, consumed)
+
+
+def _append(store: EventStore, chunk: Chunk, done: Imported) -> Iterator[EventIdConflict]:
+    outcomes = store.append_many([request for _, request in chunk.requests])
+    for (number, _), outcome in zip(chunk.requests, outcomes, strict=True):
+        yield from _count(done, number, outcome)
 
 
 def _size(file: BinaryIO) -> int:
@@ -93,10 +109,10 @@ def _size(file: BinaryIO) -> int:
         return 0
 
 
-def _event(store: EventStore, read: Reader, number: int, line: bytes) -> Event:
+def _event(read: Reader, number: int, line: bytes) -> Event:
     try:
         event = read(line)
-        check_size((event,), store.max_data_bytes)
+        check_size((event,), MAX_DATA_BYTES)
     except (TypeError, ValueError) as error:
         raise InvalidEvent(f"line {number:,}: {error}", hint=getattr(error, "hint", "")) from error
     return event
