@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -84,6 +85,53 @@ def test_nested_data_is_compared_by_path() -> None:
     ]
     assert "long: expected 'y', decided 'xxx" in lines[6]
     assert max(map(len, lines)) < 500
+
+
+def told_of_data(expected: Any, decided: Any) -> list[str]:
+    """What a failure says about the data of one event."""
+    decision = given().when(write_raw, Course("c1"), json.dumps(decided))
+    lines = failure(lambda: decision.then(Event("Raw", expected, tags=[C1]))).splitlines()
+    return [line.strip() for line in lines[3 : lines.index("", 2)]]
+
+
+def test_lists_are_compared_entry_by_entry() -> None:
+    items = [{"n": number, "name": "x" * 10} for number in range(100)]
+    wrong = [*items[:90], {**items[90], "n": -1}, *items[91:]]
+    assert told_of_data({"items": wrong}, {"items": items}) == ["items.90.n: expected -1, decided 90"]
+    assert told_of_data([[1, 2], 3], [[1, 4], 3]) == ["data.0.1: expected 2, decided 4"]
+    assert told_of_data({"items": [1]}, {"items": [1, 2]}) == ["items: expected [1], decided [1, 2]"]
+
+
+def test_an_entry_that_is_missing_or_too_much_does_not_make_the_others_look_wrong() -> None:
+    items = [f"item {number}" for number in range(100)]
+    assert told_of_data(items, items[:40] + items[41:]) == [
+        "data: expected 100 entries, decided 99",
+        "data.40: expected 'item 40', decided no such entry",
+    ]
+    assert told_of_data(items[1:], [*items[:2], "new", *items[2:]]) == [
+        "data: expected 99 entries, decided 101",
+        "data.0: expected 'item 1', decided 'item 0'",
+        "data.1: expected no such entry, decided 'item 1'",
+        "data.2: expected no such entry, decided 'new'",
+    ]
+
+
+def test_long_texts_are_shown_where_they_begin_to_differ() -> None:
+    (line,) = told_of_data({"text": "a" * 5_000 + "b"}, {"text": "a" * 5_000 + "c"})
+    assert line == f"text: expected …{'a' * 40}b', decided …{'a' * 40}c'"
+    (line,) = told_of_data({"text": "x" + "a" * 5_000}, {"text": "a" * 5_000})
+    assert line == f"text: expected 'x{'a' * 398}…, decided '{'a' * 399}…"
+    (line,) = told_of_data({"text": ["a" * 500]}, {"text": {"a": "a" * 500}})
+    assert line.startswith("text: expected ['aaa")
+
+
+def test_many_differences_are_not_all_shown() -> None:
+    told = told_of_data(list(range(100)), list(range(1, 101)))
+    assert (told[0], told[19], told[20:]) == (
+        "data.0: expected 0, decided 1",
+        "data.19: expected 19, decided 20",
+        ["… and 80 more"],
+    )
 
 
 def test_a_refusal_in_the_place_of_events_is_shown_with_its_cause() -> None:

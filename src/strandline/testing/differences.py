@@ -13,10 +13,7 @@ from ..domain.command import Command
 from ..domain.projection import Projection
 from ..errors import InvalidInput
 from ..event import Event
-from ..where import same
-
-LONGEST = 400
-_NOT_THERE = object()
+from .values import differences, line, shortened
 
 
 def are_alike(expected: Sequence[Event], decided: Sequence[Event]) -> bool:
@@ -32,10 +29,10 @@ def of_events(expected: Sequence[Event], decided: Sequence[Event]) -> list[str]:
 def of_event(expected: Event, decided: Event) -> list[str]:
     """What is different between two events, a line for each field."""
     if expected.type != decided.type:
-        return [_line("type", expected.type, decided.type)]
-    lines = list(_of_values("", _data(expected), _data(decided)))
+        return [line("type", expected.type, decided.type)]
+    lines = list(differences(_data(expected), _data(decided)))
     lines += [
-        _line(name, getattr(expected, name), getattr(decided, name))
+        line(name, getattr(expected, name), getattr(decided, name))
         for name in ("stream", "subject")
         if getattr(expected, name) not in (None, getattr(decided, name))
     ]
@@ -76,7 +73,7 @@ def number(events: Sequence[Event]) -> str:
 
 def section(title: str, lines: Iterable[str]) -> list[str]:
     """Indented lines under a title; nothing if there are none."""
-    indented = [f"  {line}" for line in lines]
+    indented = [f"  {told}" for told in lines]
     return ["", *([title] if title else []), *indented] if indented else []
 
 
@@ -89,7 +86,7 @@ def _compared(expected: Sequence[Event], decided: Sequence[Event]) -> Iterator[s
         for old, new in zip_longest(range(first, last), range(start, end)):
             if old is not None and new is not None and expected[old].type == decided[new].type:
                 yield _entry(new, "different", decided[new])
-                yield from (f"     {line}" for line in of_event(expected[old], decided[new]))
+                yield from (f"     {told}" for told in of_event(expected[old], decided[new]))
                 continue
             if old is not None:
                 yield _entry(old, "missing", expected[old])
@@ -110,24 +107,7 @@ def _entry(place: int, verdict: str, event: Event) -> str:
         else repr(data)
     )
     tags = f" tagged {', '.join(event.tags)}" if event.tags else ""
-    return f"{place + 1}. {verdict}: {event.type}({_shortened(fields)}){tags}"
-
-
-def _of_values(path: str, expected: Any, decided: Any) -> Iterator[str]:
-    if isinstance(expected, dict) and isinstance(decided, dict):
-        for name in {**expected, **decided}:
-            inner = f"{path}.{name}" if path else name
-            yield from _of_values(inner, expected.get(name, _NOT_THERE), decided.get(name, _NOT_THERE))
-    elif not same(expected, decided):
-        yield _line(path or "data", expected, decided)
-
-
-def _line(name: str, expected: Any, decided: Any) -> str:
-    return f"{name}: expected {_value(expected)}, decided {_value(decided)}"
-
-
-def _value(value: Any) -> str:
-    return "no such field" if value is _NOT_THERE else _shortened(repr(value))
+    return f"{place + 1}. {verdict}: {event.type}({shortened(fields)}){tags}"
 
 
 def _data(event: Event) -> Any:
@@ -135,10 +115,6 @@ def _data(event: Event) -> Any:
         return msgspec.json.decode(event.data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return event.data
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def _argument(value: Any) -> str:
