@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from enrolment import Course, CourseFull, Student, define, enroll, enroll_in_all
 from test_given_when_then import C1, SCHOOL, defined, subscribed, write_raw
 
-from strandline import Event
+from strandline import Event, command
 from strandline.testing import given
 
 
@@ -132,6 +132,47 @@ def test_many_differences_are_not_all_shown() -> None:
         "data.19: expected 19, decided 20",
         ["… and 80 more"],
     )
+
+
+@command
+def write_two(course: Course) -> Iterator[Event]:
+    for stream, subject in (("s", None), ("t", "x")):
+        yield Event("Raw", 1, tags=[course.id], stream=stream, subject=subject)
+
+
+def told_of_places(*expected: Event) -> list[str]:
+    decision = given().when(write_two, Course("c1"))
+    lines = failure(lambda: decision.then(*expected)).splitlines()
+    return [line.strip() for line in lines[2 : lines.index("", 2)]]
+
+
+def raw(stream: str | None = None, subject: str | None = None) -> Event:
+    return Event("Raw", 1, tags=[C1], stream=stream, subject=subject)
+
+
+def test_stream_and_subject_are_shown() -> None:
+    assert told_of_places(raw("s")) == [
+        "1. as expected: Raw(1) tagged course:c1 in stream 's'",
+        "2. unexpected: Raw(1) tagged course:c1 in stream 't' with subject 'x'",
+    ]
+    assert told_of_places(raw("t"), raw("s")) == [
+        "1. unexpected: Raw(1) tagged course:c1 in stream 's'",
+        "2. as expected: Raw(1) tagged course:c1 in stream 't' with subject 'x'",
+        "2. missing: Raw(1) tagged course:c1 in stream 's'",
+    ]
+    assert told_of_places(raw("s"), raw(subject="y")) == [
+        "1. as expected: Raw(1) tagged course:c1 in stream 's'",
+        "2. different: Raw(1) tagged course:c1 in stream 't' with subject 'x'",
+        "subject: expected 'y', decided 'x'",
+    ]
+
+
+def test_an_event_that_is_expected_in_any_stream_does_not_hide_that_another_is_elsewhere() -> None:
+    assert told_of_places(raw(), raw("u")) == [
+        "1. as expected: Raw(1) tagged course:c1 in stream 's'",
+        "2. different: Raw(1) tagged course:c1 in stream 't' with subject 'x'",
+        "stream: expected 'u', decided 't'",
+    ]
 
 
 def test_a_refusal_in_the_place_of_events_is_shown_with_its_cause() -> None:

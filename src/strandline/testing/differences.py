@@ -80,13 +80,10 @@ def section(title: str, lines: Iterable[str]) -> list[str]:
 def _compared(expected: Sequence[Event], decided: Sequence[Event]) -> Iterator[str]:
     wanted, found = ([_mark(expected, event) for event in events] for events in (expected, decided))
     for kind, first, last, start, end in SequenceMatcher(None, wanted, found, autojunk=False).get_opcodes():
-        if kind == "equal":
-            yield from (_entry(place, "as expected", decided[place]) for place in range(start, end))
-            continue
         for old, new in zip_longest(range(first, last), range(start, end)):
-            if old is not None and new is not None and expected[old].type == decided[new].type:
-                yield _entry(new, "different", decided[new])
-                yield from (f"     {told}" for told in of_event(expected[old], decided[new]))
+            is_pair = old is not None and new is not None
+            if is_pair and (kind == "equal" or expected[old].type == decided[new].type):
+                yield from _pair(new, expected[old], decided[new])
                 continue
             if old is not None:
                 yield _entry(old, "missing", expected[old])
@@ -94,8 +91,18 @@ def _compared(expected: Sequence[Event], decided: Sequence[Event]) -> Iterator[s
                 yield _entry(new, "unexpected", decided[new])
 
 
+def _pair(place: int, expected: Event, decided: Event) -> Iterator[str]:
+    """What there is to say of two events in the same place; that their marks are the same is not all that counts."""
+    lines = of_event(expected, decided)
+    yield _entry(place, "different" if lines else "as expected", decided)
+    yield from (f"     {told}" for told in lines)
+
+
 def _mark(expected: Sequence[Event], event: Event) -> object:
-    """The same for events that are alike: the place of the first expected one that is."""
+    """The same for events that may be alike: the place of the first expected one that is.
+
+    One that is expected in whatever stream is like all in some stream, which are not like one another.
+    """
     return next((place for place, other in enumerate(expected) if not of_event(other, event)), event)
 
 
@@ -107,7 +114,9 @@ def _entry(place: int, verdict: str, event: Event) -> str:
         else repr(data)
     )
     tags = f" tagged {', '.join(event.tags)}" if event.tags else ""
-    return f"{place + 1}. {verdict}: {event.type}({shortened(fields)}){tags}"
+    stream = "" if event.stream is None else f" in stream {event.stream!r}"
+    subject = "" if event.subject is None else f" with subject {event.subject!r}"
+    return f"{place + 1}. {verdict}: {event.type}({shortened(fields)}){tags}{stream}{subject}"
 
 
 def _data(event: Event) -> Any:
