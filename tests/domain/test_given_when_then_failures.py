@@ -193,6 +193,32 @@ def test_a_refusal_in_the_place_of_events_is_shown_with_its_cause() -> None:
     assert failure(lambda: refused.then_returns(None)).startswith("expected None to be returned, but enroll(")
 
 
+def test_a_repeat_is_told_as_one() -> None:
+    once = enroll_in_all.with_options(idempotency_key="k1")
+    done = SCHOOL.when(once, Student("s1"), [Course("c1")]).then(subscribed("s1")).then_returns(1)
+    again = done.when(once, Student("s1"), [Course("c1")]).then_nothing()
+    assert (done.duplicate, again.duplicate, again.value, again.events) == (False, True, None, [])
+    repeated = (
+        "enroll_in_all(Student('s1'), [Course('c1')])"
+        " repeated what was done before, which writes and returns nothing\n"
+    )
+    assert failure(lambda: again.then(subscribed("s1"))).startswith(f"expected 1 event, but {repeated}")
+    assert failure(lambda: again.then_returns(1)).startswith(f"expected 1 to be returned, but {repeated}")
+    assert failure(lambda: again.then_raises(CourseFull)).startswith(f"expected CourseFull, but {repeated}")
+
+
+def test_the_same_event_again_is_a_repeat_too() -> None:
+    written = Event("Raw", 1, tags=[C1])
+
+    @command
+    def write_it(course: Course) -> Event:
+        return written
+
+    again = given(written).when(write_it, Course("c1")).then_nothing()
+    assert again.duplicate
+    assert "repeated what was done before" in failure(lambda: again.then(written))
+
+
 def test_another_refusal_than_the_expected_one_is_told() -> None:
     refused = given().when(enroll, Student("s1"), Course("c1"))
     call = "enroll(Student('s1'), Course('c1'))"

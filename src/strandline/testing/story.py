@@ -77,16 +77,17 @@ class Story:
         __tracebackhide__ = True
         bound = bind(command, args, kwargs)
         story = self._so_far()
-        value, error = None, None
+        value, error, is_repeat = None, None, False
         with Rehearsal(story._acts, story._now) as store:
             # Folded before, so that a mistake in a handler does not pass for a refusal of the command.
             states = list(map(partial(fold, store), bound.projections))
             try:
-                value = store.take(decide.execute(bound, store.decisions)).value
+                executed = store.take(decide.execute(bound, store.decisions))
+                value, is_repeat = executed.value, executed.duplicate
             except Exception as raised:  # noqa: BLE001  (whatever a command raises is its answer)
                 error = without_our_frames(raised)
         events = [event for act in store.acts[len(story._acts) :] for event in act.request.events]
-        outcome = Outcome(differences.call(command, args, kwargs), states, events, value, error)
+        outcome = Outcome(differences.call(command, args, kwargs), states, events, value, is_repeat, error)
         return Decision(Story(tuple(store.acts), store.clock()), outcome)
 
     def project(self, projection: type[Projected] | Projected, *key: IdValue) -> Projected:
@@ -118,13 +119,15 @@ class Outcome(NamedTuple):
     states: Sequence[Projection]
     events: list[Event]
     value: Any
+    duplicate: bool
     error: Exception | None
 
 
 class Decision(Story, Generic[R]):
     """What a command decided: say what you expect of it, or look at `events`, `value` and `error`.
 
-    The story goes on from here; what was decided is part of it.
+    The story goes on from here; what was decided is part of it. If it was done before, by its idempotency key or
+    with the same events, that is a `duplicate`: it has neither events nor a value.
     """
 
     def __init__(self, after: Story, outcome: Outcome) -> None:
@@ -132,6 +135,7 @@ class Decision(Story, Generic[R]):
         self._outcome = outcome
         self.events = outcome.events
         self.value: R | None = outcome.value
+        self.duplicate = outcome.duplicate
         self.error = outcome.error
 
     def then(self, *events: AnyEvent) -> Self:
@@ -149,7 +153,7 @@ class Decision(Story, Generic[R]):
         return self
 
     def then_nothing(self) -> Self:
-        """Expect no event and no error."""
+        """Expect no event and no error; a repeat of what was done before has neither."""
         __tracebackhide__ = True
         return self.then()
 
@@ -176,6 +180,8 @@ class Decision(Story, Generic[R]):
         did = f"decided {differences.number(self.events)}"
         if self.error is not None:
             did = f"raised {type(self.error).__name__}: {self.error}"
+        elif self.duplicate:
+            did = "repeated what was done before, which writes and returns nothing"
         elif self.value is not None:
             did += f" and returned {self.value!r}"
         lines = (
