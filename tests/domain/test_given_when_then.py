@@ -255,6 +255,25 @@ def test_time_is_what_the_story_says() -> None:
     assert hours == [(1, 0 * HOUR), (2, 0 * HOUR), (3, 0 * HOUR), (4, 0 * HOUR), (5, HOUR)]
 
 
+def test_a_time_may_be_named_after_a_command_that_decided_without_one() -> None:
+    decided = given(defined()).when(enroll, Student("s1"), Course("c1")).then(subscribed("s1"))
+    assert decided.at(NOON).when(when, Course("c1")).value == NOON
+    story = decided.given(subscribed("s2"), at=NOON).given(subscribed("s3"), at=NOON + HOUR)
+    times = [at for _, _, at in story.project(Everything("c1")).seen]
+    assert times == [NOON, NOON, NOON, NOON + HOUR]
+    refused = decided.when(enroll, Student("s2"), Course("c1")).then_raises(CourseFull)
+    assert refused.at(NOON).when(when, Course("c1")).value == NOON
+    with pytest.raises(InvalidInput, match="does not go back"):
+        decided.at(NOON).at(NOON - HOUR)
+
+
+def test_what_was_decided_without_a_time_is_as_old_as_the_story_says_later() -> None:
+    sent = given().when(send, OptIn("t1")).then(TokenSent(token=Token("t1")))
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    sent.at(begin + HOUR).when(confirm, OptIn("t1")).then(TokenUsed(token=Token("t1")))
+    sent.at(begin + 2 * HOUR).when(confirm, OptIn("t1")).then_raises(Expired)
+
+
 class Token(TagId): ...
 
 
@@ -289,6 +308,11 @@ def confirm(token: OptIn, now: datetime = NOW) -> Iterator[TokenUsed]:
         raise Expired
     if not token.is_used:
         yield TokenUsed(token=token.token)
+
+
+@command
+def send(token: OptIn) -> TokenSent:
+    return TokenSent(token=token.token)
 
 
 def test_a_decision_by_age_needs_no_waiting() -> None:

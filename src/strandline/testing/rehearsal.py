@@ -20,25 +20,28 @@ Projected = TypeVar("Projected", bound=Projection)
 
 
 class Act(NamedTuple):
-    """An append of a story. Without a time of its own it happened at the first one that is named."""
+    """An append of a story, and when it happened, if that is known."""
 
     request: AppendRequest
     at: datetime | None
+
+    def no_later_than(self, first: datetime) -> Act:
+        """The act as the first time that a story names shows it."""
+        return Act(self.request, first if self.at is None else min(self.at, first))
 
 
 class Rehearsal(EventStore):
     """Begins with what happened, and notes it and what decisions append; `acts` have their times."""
 
     def __init__(self, acts: Sequence[Act], now: datetime | None) -> None:
-        first = next((act.at for act in acts if act.at is not None), now or START)
-        clock = ManualClock(first)
+        clock = ManualClock()
         super().__init__(MemoryEngine(Time(clock)), decision_cache=0)
         self.clock = clock
         self.acts: list[Act] = []
         for act in acts:
-            clock.now = act.at or first
+            clock.now = act.at or START
             self._perform(Append(act.request))
-        clock.now = now or first
+        clock.now = now or START
 
     def _perform(self, step: Step) -> Answer:
         answer = super()._perform(step)

@@ -60,7 +60,8 @@ class Story:
     def at(self, now: datetime) -> Story:
         """It is `now` for what follows: what is given is recorded then, commands decide then.
 
-        What was given without a time is recorded at the first one that is named.
+        What was given without a time is recorded at the first one that is named. What was decided without one was
+        decided at the beginning of 2026; it is recorded then, or at the first one that is named if that is earlier.
         """
         __tracebackhide__ = True
         to_microseconds(now)  # refuses a time without a zone
@@ -70,7 +71,8 @@ class Story:
                 f"it is {story._now} already, and time does not go back to {now}",
                 hint="tell the story in the order in which it happened",
             )
-        return Story(story._acts, now)
+        acts = story._acts if story._now is not None else [act.no_later_than(now) for act in story._acts]
+        return Story(tuple(acts), now)
 
     def when(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Decision[R]:
         """Let a command decide on what happened, as `store.execute` would; then say what you expect."""
@@ -88,7 +90,7 @@ class Story:
                 error = without_our_frames(raised)
         events = [event for act in store.acts[len(story._acts) :] for event in act.request.events]
         outcome = Outcome(differences.call(command, args, kwargs), states, events, value, is_repeat, error)
-        return Decision(Story(tuple(store.acts), store.clock()), outcome)
+        return Decision(Story(tuple(store.acts), story._now), outcome)
 
     def project(self, projection: type[Projected] | Projected, *key: IdValue) -> Projected:
         """The state of a projection, as `store.project` would fold it."""
