@@ -344,6 +344,15 @@ def test_what_cannot_be_a_story_is_refused() -> None:
             mistake()
 
 
+def test_the_hint_for_a_list_of_events_names_what_was_called() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        given([defined()])  # type: ignore[arg-type]
+    assert caught.value.hint == "write given(*events)"
+    with pytest.raises(InvalidInput) as caught:
+        given().when(define, Course("c1"), 1).then([defined()])  # type: ignore[arg-type]
+    assert caught.value.hint == "write then(*events)"
+
+
 @command
 def wrong(course: Course, what: str) -> Any:
     return {"value": [7], "empty": [Event("E", b"")], "none": None}[what]

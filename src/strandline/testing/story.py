@@ -49,7 +49,7 @@ class Story:
         story = self._so_far() if at is None else self.at(at)
         if not events:
             return story
-        acts = (*story._acts, Act(_request(events), story._now))
+        acts = (*story._acts, Act(_request(events, "given"), story._now))
         ids = [event.raw_id for act in acts for event in act.request.events]
         if len({*ids}) < len(ids):
             raise InvalidInput(
@@ -146,7 +146,7 @@ class Decision(Story, Generic[R]):
         Their types, data and tags count, stream and subject if you name them; ids, metadata and time do not.
         """
         __tracebackhide__ = True
-        expected = _request(events).events if events else ()
+        expected = _request(events, "then").events if events else ()
         if self.error is not None or not differences.are_alike(expected, self.events):
             told = differences.number(expected)
             if self.error is None and len(expected) == len(self.events):
@@ -201,7 +201,7 @@ class Decision(Story, Generic[R]):
         return self
 
 
-def _request(events: Sequence[AnyEvent]) -> AppendRequest:
+def _request(events: Sequence[AnyEvent], method: str) -> AppendRequest:
     if any(isinstance(event, (list, tuple)) for event in events):
-        raise InvalidInput("events are given one by one, not in a list", hint="write given(*events)")
+        raise InvalidInput("events are given one by one, not in a list", hint=f"write {method}(*events)")
     return AppendRequest(events)
