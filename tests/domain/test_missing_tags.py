@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from enrolment import Course, CourseId, Invoices, InvoiceWritten, Student, Stude
 
 from places import Place
 from strandline import DomainEvent, Event, EventStore, InvalidEvent, MissingTags, command
+from strandline.testing import given
 
 
 class Noted(DomainEvent):
@@ -69,6 +71,22 @@ def test_a_strict_store_refuses_it(place: Place) -> None:
         with pytest.raises(InvalidEvent, match="Noted carries none of the tags"):
             write_by_hand(store)
         assert store.head() == 0
+
+
+def test_a_story_warns_or_refuses_as_a_store_does() -> None:
+    with pytest.warns(MissingTags) as caught:
+        given().when(note, Course("c1"), Student("s1")).then(Noted(text="n"))
+    here(caught)
+    strict = given(strict_tags=True)
+    late = strict.given(InvoiceWritten(number=1)).at(datetime(2026, 2, 1, tzinfo=UTC))
+    billed = late.when(bill_anyone, Invoices()).then(InvoiceWritten(number=2), Noted(text="n"))
+    for story in (strict, late, billed, billed.then(*billed.events)):
+        refused = story.when(note, Course("c1"), Student("s1"))
+        refused.then_raises(InvalidEvent, match="Noted carries none of the tags").when(
+            note, Course("c1"), Student("s1")
+        ).then_raises(InvalidEvent)
+        with pytest.raises(AssertionError, match="raised InvalidEvent: Noted carries none of the tags"):
+            refused.then(Noted(text="n"))
 
 
 def test_async_stores_warn_and_refuse_too(place: Place) -> None:

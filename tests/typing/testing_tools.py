@@ -16,6 +16,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 def stories() -> None:
     assert_type(given(), Story)
+    assert_type(given(DEFINED, at=NOON, strict_tags=True), Story)
     story = given(DEFINED, Event("Untyped", {}), at=NOON).given(DEFINED).at(NOON)
     assert_type(story.when(define, Course("c1"), 3), Decision[None])
     assert_type(story.when(define, course=Course("c1"), capacity=3).then(DEFINED), Decision[None])
@@ -31,6 +32,7 @@ def stories() -> None:
     story.when(define, Numbers(), 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     story.when(count, [Course("c1")]).then_returns("3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     story.when(touch, Course("c1")).then_raises(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    given(strict=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     given("CourseDefined")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     given([DEFINED])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert_type(story.project(Course("c1")), Course)

@@ -33,9 +33,9 @@ class Act(NamedTuple):
 class Rehearsal(EventStore):
     """Begins with what happened, and notes it and what decisions append; `acts` have their times."""
 
-    def __init__(self, acts: Sequence[Act], now: datetime | None) -> None:
+    def __init__(self, acts: Sequence[Act], now: datetime | None, *, strict_tags: bool = False) -> None:
         clock = ManualClock()
-        super().__init__(MemoryEngine(Time(clock)), decision_cache=0)
+        super().__init__(MemoryEngine(Time(clock)), decision_cache=0, strict_tags=strict_tags)
         self.clock = clock
         self.acts: list[Act] = []
         for act in acts:

@@ -31,17 +31,23 @@ R = TypeVar("R")
 Projected = TypeVar("Projected", bound=Projection)
 
 
-def given(*events: AnyEvent, at: datetime | None = None) -> Story:
-    """Begin a story: these events are in the log, recorded `at` that time. `given()` begins with none."""
-    return Story().given(*events, at=at)
+def given(*events: AnyEvent, at: datetime | None = None, strict_tags: bool = False) -> Story:
+    """Begin a story: these events are in the log, recorded `at` that time. `given()` begins with none.
+
+    With `strict_tags` commands decide as in a store that was connected so: what `MissingTags` warns of is refused.
+    """
+    return Story(strict_tags=strict_tags).given(*events, at=at)
 
 
 class Story:
     """What happened so far, and what time it is."""
 
-    def __init__(self, acts: tuple[Act, ...] = (), now: datetime | None = None) -> None:
+    def __init__(
+        self, acts: tuple[Act, ...] = (), now: datetime | None = None, *, strict_tags: bool = False
+    ) -> None:
         self._acts = acts
         self._now = now
+        self._strict_tags = strict_tags
 
     def given(self, *events: AnyEvent, at: datetime | None = None) -> Story:
         """These events happened too; it is `at` that time from here on."""
@@ -55,7 +61,7 @@ class Story:
             raise InvalidInput(
                 "an event is given twice", hint="make another one: each Event has an id of its own"
             )
-        return Story(acts, story._now)
+        return story._going_on(acts, story._now)
 
     def at(self, now: datetime) -> Story:
         """It is `now` for what follows: what is given is recorded then, commands decide then.
@@ -72,7 +78,7 @@ class Story:
                 hint="tell the story in the order in which it happened",
             )
         acts = story._acts if story._now is not None else [act.no_later_than(now) for act in story._acts]
-        return Story(tuple(acts), now)
+        return story._going_on(tuple(acts), now)
 
     def when(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Decision[R]:
         """Let a command decide on what happened, as `store.execute` would; then say what you expect."""
@@ -80,7 +86,7 @@ class Story:
         bound = bind(command, args, kwargs)
         story = self._so_far()
         value, error, is_repeat = None, None, False
-        with Rehearsal(story._acts, story._now) as store:
+        with Rehearsal(story._acts, story._now, strict_tags=self._strict_tags) as store:
             # Folded before, so that a mistake in a handler does not pass for a refusal of the command.
             states = list(map(partial(fold, store), bound.projections))
             try:
@@ -90,7 +96,7 @@ class Story:
                 error = without_our_frames(raised)
         events = [event for act in store.acts[len(story._acts) :] for event in act.request.events]
         outcome = Outcome(differences.call(command, args, kwargs), states, events, value, is_repeat, error)
-        return Decision(Story(tuple(store.acts), story._now), outcome)
+        return Decision(story._going_on(tuple(store.acts), story._now), outcome)
 
     def project(self, projection: type[Projected] | Projected, *key: IdValue) -> Projected:
         """The state of a projection, as `store.project` would fold it."""
@@ -113,6 +119,9 @@ class Story:
         """The story to go on with."""
         return self
 
+    def _going_on(self, acts: tuple[Act, ...], now: datetime | None) -> Story:
+        return Story(acts, now, strict_tags=self._strict_tags)
+
 
 class Outcome(NamedTuple):
     """What came of a command."""
@@ -133,7 +142,7 @@ class Decision(Story, Generic[R]):
     """
 
     def __init__(self, after: Story, outcome: Outcome) -> None:
-        super().__init__(after._acts, after._now)
+        super().__init__(after._acts, after._now, strict_tags=after._strict_tags)
         self._outcome = outcome
         self.events = outcome.events
         self.value: R | None = outcome.value
@@ -175,7 +184,7 @@ class Decision(Story, Generic[R]):
             kinds = " or ".join(each.__name__ for each in (kind if isinstance(kind, tuple) else (kind,)))
             text = "" if match is None else f" with a text like {match!r}"
             self._fail(kinds + text, differences.of_events((), self.events))
-        return Story(self._acts, self._now)
+        return self._going_on(self._acts, self._now)
 
     def _fail(self, expected: str, details: Sequence[str] = ()) -> None:
         __tracebackhide__ = True
