@@ -54,9 +54,8 @@ def append_lines(url: str, log: str, source: str, chunk: int, read: Reader, *, a
     with _opened(source) as file:
         chunks = _chunks(file, chunk, read)
         with _told_how_far(done):
-            first = next(
-                chunks, Chunk([])
-            )  # before the store is opened: where nothing is right, no file is made
+            # Before the store is opened: where nothing is right, no file is made.
+            first = next(chunks, Chunk([]))
         with strandline.connect(url, log=log) as store, progress("appending") as step, _told_how_far(done):
             for each in chain([first], chunks):
                 for failure in _append(store, each, done):
