@@ -12,6 +12,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from random import choice
 from typing import Any
@@ -24,13 +26,18 @@ from hypothesis import strategies as st
 
 from strandline import (
     AppendCondition,
+    AppendConditionFailed,
     AppendRequest,
     Event,
     InvalidEvent,
     InvalidInput,
+    InvalidQuery,
     Query,
+    QueryItem,
     SequencedEvent,
+    connect,
 )
+from strandline.codec import MAX_NESTING
 from strandline.event import new_id, to_microseconds, uuid7
 from strandline.testing import strategies
 
@@ -306,3 +313,50 @@ if child:
     os.waitpid(child, 0)
 print(new_id()[half].hex(), flush=True)
 """
+
+
+def on_an_empty_stack(ask: Callable[[], Any]) -> Any:
+    """What is answered where no test runner is among the callers."""
+    with ThreadPoolExecutor() as pool:
+        return pool.submit(ask).result()
+
+
+def at_depth(calls: int, ask: Callable[[], Any]) -> Any:
+    """What is answered that many calls further down."""
+    return ask() if calls == 0 else at_depth(calls - 1, ask)
+
+
+def nested(levels: int) -> bytes:
+    return b'{"k":1,"text":"[[[\\"[","d":' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
+
+
+@pytest.mark.parametrize(("levels", "name"), [(MAX_NESTING, "data"), (MAX_NESTING + 1, "data_base64")])
+def test_how_deeply_data_is_nested_decides_its_form(levels: int, name: str) -> None:
+    for event in (Event("A", nested(levels)), SequencedEvent.of(Event("A", nested(levels)), 1, NOW)):
+        fields = on_an_empty_stack(lambda event=event: json.loads(event.to_json()))
+        assert name in fields
+
+
+def test_the_form_of_nested_data_never_depends_on_the_stack() -> None:
+    event = Event("A", nested(600))
+    assert '"data":' in on_an_empty_stack(event.to_json)
+    with suppress(InvalidEvent):  # where Python counts the calls of C code apart, there is room (3.12)
+        assert '"data":' in on_an_empty_stack(lambda: at_depth(500, event.to_json))
+
+
+def test_a_matcher_that_cannot_look_at_nested_data_raises_and_misses_no_conflict() -> None:
+    query = Query.of(QueryItem(where={"k": 1}))
+    with connect("memory:") as store:
+        store.append(Event("A", nested(600)))
+        assert on_an_empty_stack(lambda: store.count(query)) == 1
+        with pytest.raises((InvalidQuery, AppendConditionFailed)):
+            on_an_empty_stack(
+                lambda: at_depth(500, lambda: store.append(Event("B", {}), AppendCondition(query, after=0)))
+            )
+        assert store.head() == 1
+
+
+@pytest.mark.parametrize(("levels", "expected"), [(MAX_NESTING, True), (MAX_NESTING + 1, False)])
+def test_a_matcher_looks_so_deep_and_no_deeper(levels: int, *, expected: bool) -> None:
+    item = QueryItem(where={"k": 1})
+    assert on_an_empty_stack(lambda: item.matches(Event("A", nested(levels)))) is expected

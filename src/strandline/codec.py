@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
-from typing import Any
+from itertools import accumulate
+from typing import Any, Final
 
 import msgspec
 
 from .errors import InvalidInput
 from .tag_id import as_json
+
+MAX_NESTING: Final = (
+    900  # a decoder goes as deep as Python's stack has room: 1,000 calls, the caller's included
+)
+_TEXTS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_OPENS: Final = bytes.maketrans(b"[{]}", b"\1\1\0\0")
+_NO_BRACKETS: Final = bytes({*range(256)} - {*b"[{]}"})
+
+
+def decode_data(data: bytes) -> Any:
+    """The value of an event's data, `DecodeError` if it is not JSON; deeper nested than `MAX_NESTING` it is not.
+
+    Where the stack has no room for less, that is a `RecursionError`: the answer never depends on who asks.
+    """
+    if is_too_deep(data):
+        raise msgspec.DecodeError(f"it is nested more than {MAX_NESTING} levels deep")
+    return msgspec.json.decode(data)
+
+
+def is_too_deep(data: bytes) -> bool:
+    """Whether JSON is nested deeper than `MAX_NESTING`."""
+    if len(data) <= 2 * MAX_NESTING or data.count(b"[") + data.count(b"{") <= MAX_NESTING:
+        return False
+    brackets = _TEXTS.sub(b"", data).translate(_OPENS, _NO_BRACKETS)
+    return max(accumulate(map((-1, 1).__getitem__, brackets)), default=0) > MAX_NESTING
 
 
 def encode_value(value: Any, what: str, error: type[InvalidInput], *, hint: str) -> bytes:

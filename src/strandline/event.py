@@ -13,7 +13,7 @@ from uuid import UUID
 
 import msgspec
 
-from .codec import encode_value
+from .codec import decode_data, encode_value
 from .errors import InvalidEvent, InvalidInput
 from .foreign import Accessor, TagAccessor, event_fields
 from .names import MAX_TAGS, RESERVED, check_key, check_own_name, check_place, check_tags, key_tag
@@ -117,10 +117,15 @@ class _Data:
         data = self.data
         if data and data.strip() == data and b"\n" not in data and b"\r" not in data:
             try:
-                msgspec.json.decode(data)
+                decode_data(data)
                 return {"data": msgspec.Raw(data)}
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            except (msgspec.DecodeError, UnicodeDecodeError):
                 pass
+            except RecursionError as error:  # elsewhere it is JSON, and one event has one form
+                raise InvalidEvent(
+                    "the event's data is nested too deeply to be looked at here",
+                    hint="call this with fewer calls under way, or raise sys.setrecursionlimit",
+                ) from error
         return {"data_base64": base64.b64encode(data).decode()}
 
 

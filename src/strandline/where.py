@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from .codec import encode_value
+from .codec import decode_data, encode_value
 from .errors import InvalidInput, InvalidQuery
 
 METADATA: Final = "$metadata"
@@ -149,10 +149,14 @@ def where_matches(where: Any, event: Payload) -> bool:
     if callable(where):
         return _call(where, event)
     try:
-        value = msgspec.json.decode(event.data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _top_matches(where, decode_data(event.data), event)
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return False
-    return _top_matches(where, value, event)
+    except RecursionError as error:  # to say no would be to miss a conflict
+        raise InvalidQuery(
+            "the data of an event is nested too deeply for where to look at it here",
+            hint="call the store with fewer calls under way, or raise sys.setrecursionlimit",
+        ) from error
 
 
 def _call(where: Callable[[Any], bool], event: Payload) -> bool:
