@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from strandline import DomainEvent, Projection, SequencedEvent, TagId, on
 
 
@@ -34,6 +36,19 @@ class Course(Projection):
     @on
     def subscribed(self, event: StudentSubscribed) -> None:
         self.taken += 1
+
+
+class Beginning(Projection):
+    """When the courses began, and so a column with a time and one with times inside."""
+
+    id: CourseId
+    at: datetime | None = None
+    all: list[datetime] = []
+
+    @on
+    def defined(self, event: CourseDefined, of: SequencedEvent) -> None:
+        self.at = of.recorded_at
+        self.all.append(of.recorded_at)
 
 
 class Student(Projection):

@@ -7,10 +7,14 @@ import os
 import shlex
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from academy import Course, CourseDefined, CourseId, StudentId, StudentSubscribed
+from pyspark.sql import Row
 
 import strandline
 from strandline.cli.app import run
@@ -63,6 +67,43 @@ def test_fold_gives_a_line_for_each_key(cli, log):
     ]
     assert sorted(row["taken"] for row in cli("fold", log, "academy:Course", "--until", 4).rows) == [0, 2]
     assert len(cli("fold", log, "academy:Course", "--limit", 1).rows) == 1
+
+
+@pytest.fixture
+def far_from_utc(monkeypatch):
+    """This process has another time zone than UTC."""
+    with monkeypatch.context() as here:
+        here.setenv("TZ", "Asia/Kolkata")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def test_fold_tells_times_in_utc_whatever_the_zone_of_the_machine(cli, log, far_from_utc):
+    with strandline.connect(log) as store:
+        begun = {f"c{event.position}": event.recorded_at for event in store.read(limit=2)}
+    done = cli("fold", log, "academy:Beginning")
+    assert done.code == 0
+    for row in done.rows:
+        assert [row["at"]] == row["all"]
+        assert row["at"].endswith("Z")
+        assert datetime.fromisoformat(row["at"]) == begun[row["id"]]
+
+
+def test_audit_tells_times_in_utc_whatever_the_zone_of_the_machine(cli, log, far_from_utc, monkeypatch):
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    row = Row(first=1, recorded_at=at.astimezone().replace(tzinfo=None))
+    report = SimpleNamespace(
+        details=SimpleNamespace(
+            columns=["first", "recorded_at"],
+            limit=lambda _: SimpleNamespace(toLocalIterator=lambda: iter([row])),
+        ),
+        figures=lambda: {"violations": 1},
+        ok=False,
+    )
+    monkeypatch.setattr("strandline.spark.audit", lambda *_, **__: report)
+    (told,) = cli("audit", log).rows
+    assert told["details"] == [{"first": 1, "recorded_at": "2026-01-02T03:04:05Z"}]
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.NAME)

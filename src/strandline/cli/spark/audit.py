@@ -10,6 +10,7 @@ from strandline.engine.open import DEFAULT_LOG
 from ..failure import REFUSED
 from ..options import Json, Log, Url, store_url
 from ..screen import console, facts, for_people, plain, table, write_json
+from .rows import columns_of
 from .running import Master, Verbose, running
 
 NAME = "audit"
@@ -32,7 +33,7 @@ def run(
     with running("audit the log", master, verbose=verbose) as (spark, _):
         report = sls.audit(spark, store_url(url), log=log)
         names = list(report.details.columns)
-        found = [row.asDict(recursive=True) for row in report.details.limit(SHOWN).toLocalIterator()]
+        found = list(map(columns_of, report.details.limit(SHOWN).toLocalIterator()))
     people = for_people(as_json=as_json)
     if people:
         facts(report.figures().items())

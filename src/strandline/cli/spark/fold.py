@@ -12,6 +12,7 @@ from strandline.engine.open import DEFAULT_LOG
 
 from ..options import Json, Log, Url
 from ..screen import for_people, note, table, write_json
+from .rows import columns_of
 from .running import Master, Verbose, named, running
 
 NAME = "fold"
@@ -55,7 +56,7 @@ def run(
         folded = sls.fold(spark, store, name, until, log=log)
         headings = list(folded.columns)
         rows = folded if limit is None else folded.limit(limit + people)
-        found = (row.asDict(recursive=True) for row in rows.toLocalIterator())
+        found = map(columns_of, rows.toLocalIterator())
         if not people:
             for row in found:
                 write_json(row)
