@@ -165,6 +165,16 @@ def test_another_query_under_the_same_name_is_noticed(store: EventStore) -> None
     assert seen.positions == [2]
 
 
+def test_an_equal_query_goes_on_in_whatever_order_its_items_are(store: EventStore) -> None:
+    store.append([*some("a"), *some("b")])
+    one, other = QueryItem(tags=["a"]), QueryItem(tags=["b"])
+    store.follower("f", Query.of(one, other)).catch_up(Seen())
+    store.append(some("b"))
+    seen = Seen()
+    store.follower("f", Query.of(other, one)).catch_up(seen)
+    assert seen.positions == [3]
+
+
 def test_a_query_may_have_a_callable(store: EventStore) -> None:
     store.append([Event("A", number) for number in range(1, 8)])
     query = Query.of(QueryItem(where=lambda event: event.json() % 3 == 0))

@@ -36,9 +36,13 @@ class Kept(msgspec.Struct, frozen=True):
             return ""
         return f"{self.query.to_json()}\n{self.version}" if self.version else self.query.to_json()
 
+    def is_in(self, row: FollowerRow) -> bool:
+        """Whether the row is that of a follower of an equal query; equal ones may name their items in another order."""
+        return row.query == self.query_text or query_and_version(row.query) == (self.query, self.version)
+
     def check(self, row: FollowerRow) -> None:
         """Raise if it has followed something else so far."""
-        if row.query == self.query_text:
+        if self.is_in(row):
             return
         if self.version:
             raise FollowerFailed(

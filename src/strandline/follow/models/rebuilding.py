@@ -57,7 +57,7 @@ def prepare_shadow(live: Made, shadow: Made, tx: Transaction) -> None:
     if tx.find(live.name) is None and live.table.exists(tx):
         live.make(tx)  # which says what is wrong
     row = shadow.found_or_new(tx)
-    if row is not None and row.query == shadow.follower.kept.query_text and shadow.table.exists(tx):
+    if row is not None and shadow.follower.kept.is_in(row) and shadow.table.exists(tx):
         return
     shadow.table.drop(tx)
     shadow.create(tx)
@@ -70,7 +70,7 @@ def _swap(live: Made, shadow: Made, tx: Transaction, batch: int) -> None:
     """One transaction: fold the rest, rename, and move the checkpoint. Nobody moves either follower meanwhile."""
     live.found_or_new(tx)
     old, row = tx.find(live.name), tx.find(shadow.name)
-    is_ready = row is not None and row.query == shadow.follower.kept.query_text and shadow.table.exists(tx)
+    is_ready = row is not None and shadow.follower.kept.is_in(row) and shadow.table.exists(tx)
     if old is None or row is None or not is_ready:
         raise FollowerFailed(
             f"the table {live.table.name!r} was rebuilt by somebody else meanwhile",
