@@ -104,7 +104,7 @@ _TAKE_A_LIST: Final = frozenset({"$in", "$nin", "$hasAny", ALL_OF})
 def check_where(where: object) -> dict[str, Any] | Callable[[Any], bool]:
     """Return a private copy of an object matcher, or the callable itself."""
     if isinstance(where, Mapping):
-        copy = msgspec.json.decode(encode_value(where, "where", InvalidQuery, hint="use JSON values only"))
+        copy = _copied(where)
         _check_depth(copy)
         _check_top(copy)
         return dict(copy)
@@ -178,9 +178,21 @@ def _conjuncts(where: dict[str, Any]) -> list[Any]:
     return list(where[ALL_OF]) if where.keys() == {ALL_OF} else [where]
 
 
+def _copied(where: Mapping[str, Any]) -> Any:
+    text = encode_value(where, "where", InvalidQuery, hint="use JSON values only")
+    try:
+        return msgspec.json.decode(text)
+    except RecursionError as error:
+        raise _too_deep() from error
+
+
+def _too_deep() -> InvalidQuery:
+    return InvalidQuery(f"where is nested more than {MAX_DEPTH} levels deep", hint="match on fewer levels")
+
+
 def _check_depth(value: Any, depth: int = 0) -> None:
     if depth > MAX_DEPTH:
-        raise InvalidQuery(f"where is nested more than {MAX_DEPTH} levels deep", hint="match on fewer levels")
+        raise _too_deep()
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         _check_depth(inner, depth + 1)
 

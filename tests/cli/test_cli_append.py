@@ -12,6 +12,9 @@ ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 ANY_A = '{"items": [{"types": ["A"]}]}'
 
 
+DEEP = '{"type": "A", "deep": ' + "[" * 10_000 + "]" * 10_000 + "}"
+
+
 def only_event(path="new.db"):
     with strandline.connect(path, create=False) as store:
         (event,) = store.read()
@@ -130,6 +133,14 @@ def test_bad_options_exit_with_2_and_make_no_store(cli, options):
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: ")
     assert "\x1b" not in done.err
+    assert not Path("new.db").exists()
+
+
+@pytest.mark.parametrize("arguments", [["A", DEEP], [DEEP, "--type-from", "type"]])
+def test_data_that_is_nested_too_deeply_is_refused_before_a_store_is_made(cli, arguments):
+    done = cli("append", "new.db", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "DATA is not JSON" in done.err
     assert not Path("new.db").exists()
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 import school_models
 
@@ -113,6 +115,12 @@ def test_a_follower_that_is_not_there_is_told_and_not_made(cli, school, command)
     assert (done.code, done.out) == (2, "")
     assert "has no follower 'nobody'" in done.err
     assert len(cli("followers", "list", school).rows) == 1
+
+
+def test_a_name_that_is_no_text_is_one_clear_line(cli, school):
+    done = cli("followers", "show", school, os.fsdecode(b"b\xff"))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: a follower")
 
 
 def test_wrong_arguments_are_told(cli, school, monkeypatch):

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 import strandline
-from strandline import Event
+from strandline import Event, InvalidInput
 
 ITEMS = '{"items": [{"tags": ["student:s1"]}, {"tags": ["course:c2"]}]}'
 
@@ -93,6 +94,37 @@ def test_bad_options_exit_with_2_and_a_clear_line(cli, school, options):
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: ")
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("command", [["read"], ["tail", "--no-follow"]])
+@pytest.mark.parametrize("levels", [100, 900, 950, 10_000])
+def test_a_where_that_is_nested_too_deeply_is_one_clear_line(cli, school, command, levels):
+    done = cli(*command, school, "--where", '{"a":' * levels + "1" + "}" * levels)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: ")
+
+
+NOT_UTF_8 = os.fsdecode(b"b\xff")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["append", f"{NOT_UTF_8}.db", "A"], ["read", f"{NOT_UTF_8}.db"], ["head", f"{NOT_UTF_8}.db"]),
+        *(["check", f"{NOT_UTF_8}.db"], ["backup", "school.db", f"{NOT_UTF_8}.db"]),
+        *(["migrate", f"{NOT_UTF_8}.db"], ["demo", "--path", f"{NOT_UTF_8}.db"]),
+        *(["followers", "list", f"{NOT_UTF_8}.db"], ["models", "list", f"{NOT_UTF_8}.db"]),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_file_whose_name_is_not_utf_8_is_refused_and_not_made(cli, school, command):
+    for options in ([], ["--json"]):
+        done = cli(*command, *options)
+        assert done.code == 2
+        assert "UTF-8" in done.err
+    assert not any(name.startswith(NOT_UTF_8) for name in os.listdir())
+    with pytest.raises(InvalidInput, match="UTF-8"):
+        strandline.connect(f"{NOT_UTF_8}.db")
 
 
 def test_usage_errors_are_json_too_if_asked_for(cli, school):

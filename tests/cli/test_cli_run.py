@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -117,6 +118,25 @@ def test_on_a_terminal_it_is_a_table_that_changes(terminal, school):
     assert ran.code == 0
     assert "dead letters" in ran.out
     assert "Traceback" not in ran.out
+
+
+@pytest.mark.parametrize("takes", ["", "store, more", "*, store"])
+def test_a_function_that_cannot_be_called_with_the_store_is_told(cli, school, tmp_path, monkeypatch, takes):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "odd", raising=False)
+    (tmp_path / "odd.py").write_text(f"def app({takes}): return []\n")
+    done = cli("run", "odd:app", school)
+    assert (done.code, done.out) == (2, "")
+    assert f"it takes ({takes})" in done.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["run", ".running:app", "school.db"], ["models", "rebuild", ".m:Course", "school.db"]]
+)
+def test_an_import_path_that_begins_with_a_dot_is_told(cli, school, arguments):
+    done = cli(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "names no" in done.err
 
 
 def test_what_cannot_be_run_is_told(cli, school):

@@ -27,6 +27,18 @@ def test_closed_streams_are_no_failure(command, school):
         assert (ran.returncode, ran.stderr) == (code, b"")
 
 
+@pytest.mark.parametrize("arguments", [["A", "-"], ["--ndjson", "-"]])
+def test_a_closed_stdin_is_one_clear_line_and_makes_no_store(command, tmp_path, arguments):
+    ran = subprocess.run(
+        ["bash", "-c", '"$@" <&-', "bash", *command, "append", "new.db", *arguments],
+        capture_output=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, b"")
+    assert ran.stderr.startswith(b"error: stdin is closed")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_ascii_terminal_shows_other_characters_escaped(process):
     assert process("append", "new.db", "Größe", '"ü"').code == 0
     ran = process("read", "new.db", "--type", "Nö", "--where", "{", PYTHONIOENCODING="ascii")

@@ -320,6 +320,7 @@ def test_a_field_called_position_is_refused() -> None:
         ("nowhere:Course", "no module 'nowhere'"),
         ("lectures:Nothing", "has no 'Nothing'"),
         ("lectures:Defined", "is no projection"),
+        (".lectures:Course", "no import path"),
         (":Course", "no import path"),
         (5, "no import path"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Iterable
@@ -19,7 +20,9 @@ _MODEL_HINT = (
 
 def workers_of(name: str, store: EventStore) -> list[Worker]:
     """The workers of the application `module:function`."""
-    made = _function(name)(store)
+    function = _function(name)
+    _refuse_other_arguments(name, function, store)
+    made = function(store)
     workers = list(made) if isinstance(made, Iterable) else [made]
     for worker in workers:
         if not isinstance(worker, Worker):
@@ -61,10 +64,23 @@ def _function(name: str) -> Any:
     return found
 
 
+def _refuse_other_arguments(name: str, function: Any, store: EventStore) -> None:
+    try:
+        takes = inspect.signature(function)
+    except (TypeError, ValueError):  # a function of C may not tell
+        return
+    try:
+        takes.bind(store)
+    except TypeError as error:
+        raise InvalidInput(
+            f"{name} cannot be called with the store alone, it takes {takes}", hint=_HINT
+        ) from error
+
+
 def _imported(name: str, what: str, hint: str) -> Any:
     """What `module:name` stands for; the module may be in the present folder."""
     module_name, _, attribute = name.partition(":")
-    if not module_name or not attribute:
+    if not module_name or not attribute or module_name.startswith("."):
         raise InvalidInput(f"{name!r} names no {what}", hint=hint)
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

@@ -6,10 +6,11 @@ import os
 import stat
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
-from strandline import InvalidEvent
+from strandline import InvalidEvent, InvalidInput
 
 
 def event_data(text: str | None, *, raw: bool) -> bytes:
@@ -20,7 +21,7 @@ def event_data(text: str | None, *, raw: bool) -> bytes:
     data = data.strip() or (b"{}" if text is None else b"")
     try:
         msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidEvent(
             f"DATA is not JSON: {error}",
             hint="""quote it for the shell: '{"course": "c1"}', or add --bytes""",
@@ -28,9 +29,16 @@ def event_data(text: str | None, *, raw: bool) -> bytes:
     return data
 
 
+def piped_in() -> BinaryIO:
+    """What is piped in."""
+    if sys.stdin is None:  # closed by the caller: strandline … <&-
+        raise InvalidInput("stdin is closed", hint="pipe something in, or name a file")
+    return sys.stdin.buffer
+
+
 def _given(text: str | None) -> bytes:
     if text == "-" or (text is None and _is_piped()):
-        return sys.stdin.buffer.read()
+        return piped_in().read()
     if text is None:
         return b""
     return Path(text[1:]).read_bytes() if text.startswith("@") else os.fsencode(text)

@@ -15,6 +15,7 @@ from strandline.engine.following import DeadLetter
 from strandline.engine.open import DEFAULT_LOG
 from strandline.follow import Follower
 from strandline.follow.options import query_and_version
+from strandline.names import check_own_name
 
 from .application import worker_named, workers_of
 from .examples import Command, Commands
@@ -195,6 +196,7 @@ def _opened(url: str | None, name: str | None, log: str) -> Iterator[tuple[Event
         url, name = None, url
     if name is None:
         raise InvalidInput("no follower was named", hint="see: strandline followers list URL")
+    name = check_own_name(name, "follower", InvalidInput)
     with open_existing(url, log) as store:
         rows = store.engine.followers(name)
         if not rows:

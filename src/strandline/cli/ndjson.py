@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -25,6 +24,7 @@ from strandline import (
 )
 from strandline.append import MAX_DATA_BYTES, check_size
 
+from .event_data import piped_in
 from .failure import REFUSED, report
 from .foreign import Reader
 from .progress import progress
@@ -70,7 +70,7 @@ def append_lines(url: str, log: str, source: str, chunk: int, read: Reader, *, a
 @contextlib.contextmanager
 def _opened(source: str) -> Iterator[BinaryIO]:
     if source == "-":
-        yield sys.stdin.buffer
+        yield piped_in()
         return
     with Path(source).open("rb") as file:
         yield file

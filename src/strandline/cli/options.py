@@ -96,7 +96,7 @@ def where_of(text: str | None) -> dict[str, Any] | None:
         return None
     try:
         matcher = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidQuery(f"--where is not JSON: {error}", hint=_WHERE_HINT) from error
     if not isinstance(matcher, dict):
         raise InvalidQuery("--where is not a JSON object", hint=_WHERE_HINT)

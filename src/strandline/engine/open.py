@@ -63,7 +63,7 @@ def place_of(url: str | os.PathLike[str]) -> Place:
             f"a store is named by text or a path, not {type(url).__name__}",
             hint='for example strandline.connect("school.db")',
         )
-    text = os.fsdecode(url)
+    text = _in_utf8(os.fsdecode(url))
     if text == "memory:":
         return Place("memory", text)
     scheme, separator, rest = text.partition("://")
@@ -85,6 +85,16 @@ def place_of(url: str | os.PathLike[str]) -> Place:
             f"{text!r} names no file", hint='strandline.connect("memory:") keeps a log in memory'
         )
     return Place("sqlite", path)
+
+
+def _in_utf8(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"the name of a store is UTF-8, not {text!r}", hint="give the file another name"
+        ) from error
+    return text
 
 
 def refuse_other_logs(log: str) -> None:

@@ -35,7 +35,7 @@ class Imported(NamedTuple):
 def load(path: object) -> Any:
     """What an import path means; the module may be in the present folder."""
     module_name, _, name = path.partition(":") if isinstance(path, str) else ("", "", "")
-    if not module_name or not name:
+    if not module_name or not name or module_name.startswith("."):
         raise InvalidInput(f"{path!r:.80} is no import path", hint=HINT)
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
