@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import strandline
+from strandline import Event
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 
@@ -24,7 +25,7 @@ def numbered(count):
 def test_the_lines_of_a_file_become_events_in_order(cli):
     done = cli("append", "new.db", "--ndjson", write_lines(*numbered(25)), "--chunk", 10)
     assert (done.code, done.err) == (0, "")
-    assert done.rows == [{"lines": 25, "written": 25, "repeated": 0, "refused": 0, "head": 25}]
+    assert done.rows == [{"lines": 25, "written": 25, "repeated": 0, "refused": 0, "skipped": 0, "head": 25}]
     with strandline.connect("new.db", create=False) as store:
         assert [event.json()["n"] for event in store.read()] == list(range(1, 26))
         assert len(list(store.appends())) == 25
@@ -35,14 +36,38 @@ def test_a_log_is_copied_through_a_pipe_and_again_changes_nothing(cli, process, 
     for repeated in (0, 5):
         done = process("append", "copy.db", "--ndjson", "-", stdin=lines.encode())
         assert done.rows == [
-            {"lines": 5, "written": 5 - repeated, "repeated": repeated, "refused": 0, "head": 5}
+            {"lines": 5, "written": 5 - repeated, "repeated": repeated, "refused": 0, "skipped": 0, "head": 5}
         ]
     kept = [{**row, "recorded_at": ""} for row in cli("read", "copy.db").rows]
     assert kept == [{**json.loads(line), "recorded_at": ""} for line in lines.splitlines()]
 
 
+def test_a_log_that_was_retagged_is_copied_without_its_retags(cli, process, school):
+    with strandline.connect(school) as store:
+        store.retag([1], add=["topic:$retagged"])
+        store.append(Event("Said", {"type": "$retagged"}))
+    lines = cli("read", school).out
+    for written in (6, 0):
+        done = process("append", "copy.db", "--ndjson", "-", "--chunk", "1", stdin=lines.encode())
+        assert (done.code, done.err) == (0, "")
+        assert done.rows == [
+            {
+                "lines": 7,
+                "written": written,
+                "repeated": 6 - written,
+                "refused": 0,
+                "skipped": 1,
+                "head": 6,
+            }
+        ]
+    with strandline.connect("copy.db") as copy:
+        assert [event.tags for event in copy.read(limit=1)] == [("course:c1", "topic:$retagged")]
+
+
 BAD_LINES = [
     ("{", "JSON"),
+    ('{"type": "$retagged"', "JSON"),
+    ("[" * 10_000 + "$retagged", "JSON"),
     ("[]", "JSON"),
     ({"type": "A"}, "data"),
     ({"type": "", "data": 1}, "characters"),
@@ -84,7 +109,7 @@ def test_a_line_whose_id_is_taken_is_refused_alone(cli):
     events[0]["id"] = events[2]["id"] = ID
     done = cli("append", "new.db", "--ndjson", write_lines(*events))
     assert done.code == 1
-    assert done.rows == [{"lines": 3, "written": 2, "repeated": 0, "refused": 1, "head": 2}]
+    assert done.rows == [{"lines": 3, "written": 2, "repeated": 0, "refused": 1, "skipped": 0, "head": 2}]
     assert done.err.startswith("error: line 3: ")
 
 
@@ -110,7 +135,7 @@ def orders(count):
 def test_lines_may_be_any_objects_if_their_type_can_be_found(cli):
     paths = ("--type-from", "meta.kind", "--tag-from", "order=orderId", "--tag-from", "sku=skus")
     done = cli("append", "new.db", "--ndjson", write_lines(*orders(5)), *paths, "--chunk", 2)
-    assert done.rows == [{"lines": 5, "written": 5, "repeated": 0, "refused": 0, "head": 5}]
+    assert done.rows == [{"lines": 5, "written": 5, "repeated": 0, "refused": 0, "skipped": 0, "head": 5}]
     with strandline.connect("new.db", create=False) as store:
         assert [event.json() for event in store.read()] == orders(5)
         assert (

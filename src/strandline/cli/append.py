@@ -14,7 +14,7 @@ from strandline.engine.open import DEFAULT_LOG, without_password
 
 from .event_data import event_data
 from .foreign import IdFrom, Reader, TagFrom, TypeFrom, foreign_reader
-from .ndjson import append_lines
+from .ndjson import append_lines, read_own
 from .options import URL_VARIABLE, Json, Log, Url, parse_query, store_url
 from .screen import for_people, note, write_json
 from .screen import table as print_table
@@ -107,7 +107,8 @@ def run(
 
     Exit code 1 if it was refused. A store that does not exist is created. With --ndjson, write many:
     each line is an event as `read --json` shows it, and an append of its own. Lines with an id are
-    never written twice, so the same file may be sent again. With --type-from there is no TYPE, and DATA
+    never written twice, so the same file may be sent again; lines with the $retagged events of a store are
+    skipped, tags are in the lines already. With --type-from there is no TYPE, and DATA
     or each line is any JSON object, which becomes the data of its event.
     """
     foreign = foreign_reader(type_from, tag_from, id_from)
@@ -116,7 +117,7 @@ def run(
             event_type, data, tags, stream, subject, event_id, metadata, fail_if, fail_if_type
         )
         _refuse_with_ndjson(fail_if_tag, after, unless_exists)
-        append_lines(store_url(url), log, ndjson, chunk, foreign or Event.from_json, as_json=as_json)
+        append_lines(store_url(url), log, ndjson, chunk, foreign or read_own, as_json=as_json)
         return
     own: dict[str, Any] = {"id": event_id, "stream": stream, "subject": subject}
     if foreign is None:

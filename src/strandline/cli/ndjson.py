@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 import typer
@@ -23,18 +23,21 @@ from strandline import (
     StrandlineError,
 )
 from strandline.append import MAX_DATA_BYTES, check_size
+from strandline.names import RETAGGED
 
 from .event_data import piped_in
 from .failure import REFUSED, report
-from .foreign import Reader
 from .progress import progress
 from .screen import facts, for_people, write_json
 
+LineReader = Callable[[bytes], Event | None]
+
 
 class Chunk(msgspec.Struct):
-    """What lines ask for, by their numbers, and how many bytes of the file are read with them."""
+    """What lines ask for, by their numbers, how many they are, and how many bytes of the file are read with them."""
 
     requests: list[tuple[int, AppendRequest]]
+    lines: int = 0
     consumed: int = 0
 
 
@@ -45,10 +48,23 @@ class Imported(msgspec.Struct):
     written: int = 0
     repeated: int = 0
     refused: int = 0
+    skipped: int = 0
     head: int = 0
 
 
-def append_lines(url: str, log: str, source: str, chunk: int, read: Reader, *, as_json: bool) -> None:
+class _Line(msgspec.Struct):
+    type: Any = None
+
+
+_LINE = msgspec.json.Decoder(_Line)  # made here, by one thread: see domain/codec.py
+
+
+def read_own(line: bytes) -> Event | None:
+    """The event of a line that `read` wrote; None for a retag, which a store writes itself."""
+    return None if _is_retag(line) else Event.from_json(line)
+
+
+def append_lines(url: str, log: str, source: str, chunk: int, read: LineReader, *, as_json: bool) -> None:
     """Append the events that `read` makes of the lines of a file; exits with 1 if a line was refused."""
     done = Imported()
     with _opened(source) as file:
@@ -65,6 +81,15 @@ def append_lines(url: str, log: str, source: str, chunk: int, read: Reader, *, a
     _show(done, as_json=as_json)
     if done.refused:
         raise typer.Exit(REFUSED)
+
+
+def _is_retag(line: bytes) -> bool:
+    if RETAGGED.encode() not in line:
+        return False
+    try:
+        return bool(_LINE.decode(line).type == RETAGGED)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):  # whoever reads the event says what is wrong
+        return False
 
 
 @contextlib.contextmanager
@@ -86,17 +111,20 @@ def _told_how_far(done: Imported) -> Iterator[None]:
         raise
 
 
-def _chunks(file: BinaryIO, size: int, read: Reader) -> Iterator[Chunk]:
+def _chunks(file: BinaryIO, size: int, read: LineReader) -> Iterator[Chunk]:
     consumed = 0
     lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
     while listed := list(islice(lines, size)):
-        requests = [(number, AppendRequest(_event(read, number, line))) for number, line in listed]
+        events = [(number, _event(read, number, line)) for number, line in listed]
+        requests = [(number, AppendRequest(event)) for number, event in events if event is not None]
         consumed += sum(len(line) for _, line in listed)
-        yield Chunk(requests, consumed)
+        yield Chunk(requests, len(listed), consumed)
 
 
 def _append(store: EventStore, chunk: Chunk, done: Imported) -> Iterator[EventIdConflict]:
     outcomes = store.append_many([request for _, request in chunk.requests])
+    done.lines += chunk.lines
+    done.skipped += chunk.lines - len(chunk.requests)
     for (number, _), outcome in zip(chunk.requests, outcomes, strict=True):
         yield from _count(done, number, outcome)
 
@@ -108,17 +136,17 @@ def _size(file: BinaryIO) -> int:
         return 0
 
 
-def _event(read: Reader, number: int, line: bytes) -> Event:
+def _event(read: LineReader, number: int, line: bytes) -> Event | None:
     try:
         event = read(line)
-        check_size((event,), MAX_DATA_BYTES)
+        if event is not None:
+            check_size((event,), MAX_DATA_BYTES)
     except (TypeError, ValueError) as error:
         raise InvalidEvent(f"line {number:,}: {error}", hint=getattr(error, "hint", "")) from error
     return event
 
 
 def _count(done: Imported, number: int, outcome: AppendResult | StrandlineError) -> Iterator[EventIdConflict]:
-    done.lines += 1
     if isinstance(outcome, AppendResult):
         done.repeated += outcome.duplicate
         done.written += not outcome.duplicate
