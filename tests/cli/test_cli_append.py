@@ -126,6 +126,7 @@ def test_the_same_id_again_is_a_repeat_and_other_data_a_conflict(cli):
         ["--fail-if-events-match", '{"items": []}'],
         ["--unless-exists", '{"item": []}'],
         ["--fail-if-tag", "t", "--after", "-1"],
+        ["--fail-if-type", "Z", "--after", "9"],
     ],
 )
 def test_bad_options_exit_with_2_and_make_no_store(cli, options):

@@ -8,11 +8,12 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-import strandline
 import strandline.spark as sls
 from places import Place
 from strandline import Event, EventIdConflict, InvalidEvent, InvalidInput, Query, to_cloudevent
@@ -199,8 +200,21 @@ def test_what_is_not_there_or_of_another_kind_is_said_in_a_line(import_into: Imp
         import_into(Place("memory:"), path)
     with pytest.raises(NotFound, match="nothing can be staged in"):
         import_into(place, path, staging=str(tmp_path / "no folder"))
-    with strandline.connect(place.url) as store:
-        assert store.head() == 0
+    with pytest.raises(NotFound, match="there is no file at"):
+        import_into(place, tmp_path / "no*.ndjson")
+    assert not (tmp_path / "log.db").exists()
+
+
+@pytest.mark.parametrize("name", ["e[1]", "{a}", "{a", "a\\b", "a*", "a?", "[a b"])
+def test_a_file_may_have_any_name_though_to_spark_it_is_a_pattern(
+    import_into: Import, tmp_path: Path, name: str
+) -> None:
+    lines = as_lines(some(2), tmp_path / name / f"{name}.ndjson")
+    rows = tmp_path / name / f"{name}.parquet"
+    pq.write_table(pa.table({"position": [1, 2], "type": ["A", "B"], "data": ["1", "2"]}), rows)
+    for number, (path, format) in enumerate([(lines, "json"), (rows, "parquet")]):
+        done = import_into(Place(tmp_path / f"{number}.db"), path, format)
+        assert (done.written, done.source) == (2, str(path))
 
 
 def test_an_empty_source_is_an_import_of_nothing(import_into: Import, tmp_path: Path) -> None:

@@ -244,6 +244,15 @@ def test_options_that_cannot_be_right_are_refused(options: dict[str, str], why: 
         WriteOptions.of(options)
 
 
+def test_a_folder_for_staging_that_is_not_there_leaves_no_store(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="nothing can be staged"):
+        writer(Place(tmp_path / "log.db"), staging=str(tmp_path / "nowhere"))
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(NotFound, match="does not exist"):
+        writer(Place(tmp_path / "nowhere" / "log.db"), staging=str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_url_from_the_environment_and_one_that_is_shown_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,7 +130,9 @@ def run(
     condition = _condition(fail_if, fail_if_type, fail_if_tag, after)
     unless = None if unless_exists is None else parse_query(unless_exists, "--unless-exists")
     check_size((event,), MAX_DATA_BYTES)  # before a file is made
-    with strandline.connect(target, log=log) as store:
+    # No log that would be new has got to a position, so none is made to say so.
+    is_new_welcome = condition is None or condition.after == 0
+    with strandline.connect(target, log=log, create=is_new_welcome) as store:
         result = store.append(event, condition, unless_exists=unless)
     _show(result, target, as_json=as_json)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Sequence
 from functools import reduce
+from typing import NamedTuple
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
@@ -12,38 +15,44 @@ from pyspark.sql import functions as sf
 
 from ...errors import InvalidInput, NotFound
 from ..staging.piece import Piece
-from ..staging.source import Settings, stage
+from ..staging.source import Settings, StagingSource, stage
 from .lines import READERS, Lines
 from .rows import Rows, check_columns
 
 # Folders in folders are looked into; what their names say (date=2026-01-31) is no column of an event.
 _EVERYWHERE = {"recursiveFileLookup": "true"}
+_OF_PATTERNS = re.compile(r"[][{}*?\\]")
 
 
-def staged_files(
-    spark: SparkSession,
-    paths: Sequence[str],
-    format: str,
-    order_by: str | None,
-    folder: str,
-    settings: Settings,
-) -> list[Piece]:
-    """Let executors check and stage what is in the files; the pieces are in the order of the source."""
+class Source(NamedTuple):
+    """Files that are there and of their format; nothing of them was read yet."""
+
+    frame: DataFrame
+    kind: type[StagingSource]
+    settings: Settings
+
+    def staged(self, folder: str, settings: Settings) -> list[Piece]:
+        """Let executors check and stage what is in them; the pieces are in the order of the source."""
+        return stage(self.frame, self.kind, folder, {**self.settings, **settings})
+
+
+def source_of(spark: SparkSession, paths: Sequence[str], format: str, order_by: str | None) -> Source:
+    """What is to be imported; refused if Spark would not find it, or could not read it."""
     if format == "parquet":
-        frame = _read(lambda: spark.read.options(**_EVERYWHERE).parquet(*paths), paths)
+        frame = _read(lambda: spark.read.options(**_EVERYWHERE).parquet(*map(_as_spark_reads, paths)), paths)
         order = check_columns(frame.schema, order_by or ("position" if "position" in frame.columns else None))
-        return stage(_sorted(frame, order), Rows, folder, {"order_by": order, **settings})
+        return Source(_sorted(frame, order), Rows, {"order_by": order})
     if format not in READERS:
         raise InvalidInput(f"there is no format {format!r:.40}", hint=f"use {', '.join(READERS)} or parquet")
     if order_by is not None:
         raise InvalidInput("lines have their order already", hint="leave order_by out; it is for Parquet")
-    return stage(_lines(spark, paths), Lines, folder, {"format": format, **settings})
+    return Source(_lines(spark, paths), Lines, {"format": format})
 
 
 def _lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """The lines with their place: which of the paths, which file, which split of it."""
     reader = spark.read.options(lineSep="\n", **_EVERYWHERE)
-    frames = [_read(lambda path=path: reader.text(path), [path]) for path in paths]  # type: ignore[misc]
+    frames = [_read(lambda path=path: reader.text(_as_spark_reads(path)), [path]) for path in paths]  # type: ignore[misc]
     numbered = (
         frame.select(
             sf.lit(number),
@@ -64,6 +73,11 @@ def _sorted(frame: DataFrame, order_by: str) -> DataFrame:
         "_row": sf.monotonically_increasing_id(),
     }
     return frame.withColumns(place).orderBy(sf.col(f"`{order_by}`"), *place).drop(*place)
+
+
+def _as_spark_reads(path: str) -> str:
+    """The path, for Spark no pattern if it is that of a file or folder."""
+    return _OF_PATTERNS.sub(r"\\\g<0>", path) if os.path.exists(path) else path
 
 
 def _read(load: Callable[[], DataFrame], paths: Sequence[str]) -> DataFrame:

@@ -69,7 +69,7 @@ def import_events(
     """
     from ..staging.source import staging_folder
     from .appending import append_in_order
-    from .files import staged_files
+    from .files import source_of
     from .origin import origins
     from .refusing import refuse_bad, refuse_rivals
 
@@ -78,12 +78,13 @@ def import_events(
     place = kept_place(url)
     if original_time is not None:
         check_metadata({original_time: ""})
+    found = source_of(spark, paths, format, order_by)  # before there is a store that nothing would be in
     settings = {"max_data_bytes": max_data_bytes, "original_time": original_time}
     with (
-        connect(place.address, log=log, max_data_bytes=max_data_bytes) as store,
         staging_folder(staging) as folder,
+        connect(place.address, log=log, max_data_bytes=max_data_bytes) as store,
     ):
-        pieces = staged_files(spark, paths, format, order_by, folder, settings)
+        pieces = found.staged(folder, settings)
         named = name if name is not None or format != "parquet" else "\n".join(map(_url, paths))
         placed = origins(pieces, named)
         refuse_bad(placed)
@@ -111,7 +112,7 @@ def _listed(source: Paths) -> list[str]:
     if not paths:
         raise InvalidInput("there is nothing to import", hint="name a file, a folder or a pattern")
     # Spark may run in another folder than this process.
-    listed = [os.path.abspath(path) if glob.glob(path) else path for path in paths]
+    listed = [os.path.abspath(path) if os.path.exists(path) or glob.glob(path) else path for path in paths]
     for path in listed:
         if os.path.basename(path.rstrip("/")).startswith(("_", ".")):
             raise InvalidInput(

@@ -30,8 +30,12 @@ class EventWriter(DataSourceArrowWriter):
             raise InvalidInput("a log only grows: nothing in it is overwritten", hint='use .mode("append")')
         self._order_by = check_columns(schema, options.order_by)
         self._options = options
-        options.check()
-        self._folder = new_folder(options.staging)
+        self._folder = new_folder(options.staging)  # before there is a store that nothing would be in
+        try:
+            options.check()
+        except BaseException:
+            self.abort([])
+            raise
 
     def write(self, iterator: Iterator[Any]) -> Pieces:
         """Stage the rows of a task."""
