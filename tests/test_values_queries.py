@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import copy
 import pickle
 from typing import Any
 
@@ -67,6 +68,20 @@ def test_conditions_and_queries_can_be_pickled(condition: AppendCondition) -> No
     assert twin == condition
     assert hash(twin) == hash(condition)
     assert [part.after for part in twin.parts] == [part.after for part in condition.parts]
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]
+)
+def test_requests_can_be_copied_and_pickled(copied: Any) -> None:
+    event, query = Event("A", {"n": 1}, tags=["x"]), Query.tag("x")
+    for request in (
+        AppendRequest(event),
+        AppendRequest([event], AppendCondition(query, after=3), stream="s", unless_exists=Query.all()),
+    ):
+        twin = copied(request)
+        assert twin == request
+        assert (hash(twin), twin.events, twin.stream) == (hash(request), request.events, request.stream)
 
 
 @given(ITEMS, EVENTS)

@@ -193,6 +193,9 @@ class AppendRequest(FrozenValue):
             never_before if self.condition is None else AppendCondition.all_of(self.condition, never_before)
         )
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return AppendRequest, self._key()
+
     def __repr__(self) -> str:
         return f"AppendRequest({list(self.events)!r}, {self.condition!r})"
 
