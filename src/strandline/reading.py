@@ -167,6 +167,10 @@ def check_query(query: Query | None) -> Query:
 
 def check_span(after: int, until: int | None, *, backwards: bool) -> Span:
     """The positions to read."""
+    if backwards is not True and backwards is not False:
+        raise InvalidInput(
+            f"backwards is True or False, not {backwards!r:.40}", hint="leave it out to read forwards"
+        )
     start = check_position(after, "after")
     return Span(start, None if until is None else check_position(until, "until"), backwards)
 
