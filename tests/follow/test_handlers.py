@@ -90,6 +90,15 @@ def test_a_handler_cannot_write_to_the_log(store: EventStore, write: Any) -> Non
     assert store.append(Event("B", {})).position == 2
 
 
+def test_a_handler_that_writes_to_the_log_ends_the_run_and_makes_no_dead_letters(store: EventStore) -> None:
+    store.append(some("a", count=3))
+    follower = store.follower("f")
+    with pytest.raises(InvalidInput, match="in its own transaction"):
+        follower.catch_up(lambda events, tx: store.append(Event("B", {})), attempts=1, backoff=0)
+    assert (follower.dead_letters(), follower.status().position, store.head()) == ([], 0, 3)
+    assert follower.catch_up(Seen()) == 3
+
+
 def test_a_handler_may_read_while_others_append(store: EventStore) -> None:
     """On SQLite the writer waits for the handler's transaction, and the handler's reads must not wait for the writer."""
     store.append(some("a", count=3))

@@ -149,10 +149,14 @@ def is_handling() -> bool:
     return _is_handling.get()
 
 
+class WritesInsideHandler(InvalidInput):
+    """A handler that would wait for its own transaction: that is no event's fault, and the run ends."""
+
+
 def refuse_inside_handler() -> None:
     """Refuse what would wait for the transaction of the handler that asks for it."""
     if _is_handling.get():
-        raise InvalidInput(
+        raise WritesInsideHandler(
             "a handler of a follower cannot write to the log in its own transaction",
             hint="use an automation, or run(handle, in_transaction=False)",
         )

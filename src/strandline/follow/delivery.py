@@ -12,7 +12,7 @@ import msgspec
 
 from ..append import MAX_POSITION, check_position
 from ..engine import Engine, Page, Span
-from ..engine.following import DeadLetter, FollowerRow, Transaction
+from ..engine.following import DeadLetter, FollowerRow, Transaction, WritesInsideHandler
 from ..errors import FollowerFailed, InvalidInput, Unavailable
 from ..event import SequencedEvent
 from .lease import Lease, LeaseLost
@@ -195,6 +195,8 @@ def call(handle: Handler, subject: Any, tx: Transaction | None) -> Steps[Any]:
         if tx is None:  # the handler uses the store itself: that is no event's fault
             raise
         raise HandlerFailed from error
+    except WritesInsideHandler:
+        raise
     except Exception as error:
         raise HandlerFailed from error
     if isawaitable(answer):
