@@ -78,7 +78,7 @@ def test_a_backup_of_the_store_in_the_environment_needs_only_a_target(cli, schoo
 def test_a_backup_needs_a_target(cli, school):
     done = cli("backup", school)
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("error: no ")
+    assert done.err.startswith("error: no target was named")
 
 
 def test_a_current_store_needs_no_migration(cli, school):

@@ -13,10 +13,10 @@ import pytest
 
 import strandline.spark as sls
 from strandline import Event, connect
-from strandline.errors import MissingDependency
+from strandline.errors import InvalidInput, MissingDependency
 from strandline.spark.class_archive import archive_options, archive_path
 from strandline.spark.java import Java, find_java
-from strandline.spark.session import _environment
+from strandline.spark.session import _environment, _started
 
 BY_ITSELF = """
 import json, os, sys
@@ -53,6 +53,14 @@ def test_a_session_that_runs_is_used_as_it_is(spark):
     assert sls.session("local[7]", **{"spark.sql.shuffle.partitions": 77}) is spark
     assert spark.conf.get("spark.master") == "local[2]"
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+
+
+@pytest.mark.parametrize(
+    "master", ["nope://x", "local-cluster", "localhost", "local[", "spark://", " yarn", "http://h:1"]
+)
+def test_a_master_that_spark_does_not_know_is_refused_before_a_jvm_starts(master: str):
+    with pytest.raises(InvalidInput, match="Spark does not run on"):
+        _started(master, {})
 
 
 def test_the_settings_suit_a_small_machine(spark):

@@ -10,7 +10,7 @@ from strandline import InvalidInput
 from strandline.engine.maintenance import backup_log
 from strandline.engine.open import DEFAULT_LOG, place_of
 
-from .options import Json, Log, Url, store_url
+from .options import Json, Log, Url, store_and, store_url
 from .progress import progress
 from .screen import facts, for_people, size, write_json
 
@@ -28,10 +28,8 @@ def run(url: Url = None, target: Target = None, *, log: Log = DEFAULT_LOG, as_js
 
     An existing file is never overwritten. Of a PostgreSQL database it says which pg_dump to run.
     """
-    if target is None and not _is_database(
-        url
-    ):  # a lone argument is the target of the store in the environment
-        url, target = None, url
+    if not _is_database(url):  # which needs no target
+        url, target = store_and(url, target)
     source = store_url(url)
     if target is None and not _is_database(source):
         raise InvalidInput("no target was named", hint=f"run: strandline backup {shlex.quote(source)} FILE")

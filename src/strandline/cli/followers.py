@@ -19,7 +19,7 @@ from strandline.names import check_own_name
 
 from .application import worker_named, workers_of
 from .examples import Command, Commands
-from .options import Json, Log, Url, open_existing
+from .options import Json, Log, Url, open_existing, store_and
 from .screen import console, facts, for_people, note, plain, table, write_json
 from .status_table import HEADINGS, cells
 
@@ -192,8 +192,7 @@ def replay(
 @contextlib.contextmanager
 def _opened(url: str | None, name: str | None, log: str) -> Iterator[tuple[EventStore, Follower]]:
     """The store, and a follower that it has. A lone argument is the name, in the store of the environment."""
-    if name is None:
-        url, name = None, url
+    url, name = store_and(url, name)
     if name is None:
         raise InvalidInput("no follower was named", hint="see: strandline followers list URL")
     name = check_own_name(name, "follower", InvalidInput)

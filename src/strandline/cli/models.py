@@ -19,7 +19,7 @@ from strandline.follow.models.making import REBUILD
 
 from .application import read_model_of
 from .examples import Command, Commands
-from .options import Json, Log, Url, open_existing
+from .options import Json, Log, Url, open_existing, store_and
 from .progress import progress
 from .screen import facts, for_people, note, table, write_json
 
@@ -75,8 +75,7 @@ def show(
     url: Url = None, name: Table = None, *, rows: Rows = 10, log: Log = DEFAULT_LOG, as_json: Json = False
 ) -> None:
     """Show one read model: its status, its columns and the rows that changed last."""
-    if name is None:
-        url, name = None, url
+    url, name = store_and(url, name)
     if name is None:
         raise InvalidInput("no table was named", hint="see: strandline models list URL")
     with open_existing(url, log) as store:

@@ -61,6 +61,12 @@ def store_url(url: str | None) -> str:
     return found
 
 
+def store_and(url: str | None, other: str | None) -> tuple[str | None, str | None]:
+    """The store and another argument: one alone is the other one where the environment names the store."""
+    is_other = other is None and bool(os.environ.get(URL_VARIABLE))
+    return (None, url) if is_other else (url, other)
+
+
 def open_existing(url: str | None, log: str) -> EventStore:
     """Connect to a store; one that does not exist is not created."""
     return strandline.connect(store_url(url), log=log, create=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from ..domain.projection import Projection
@@ -35,21 +36,29 @@ class Imported(NamedTuple):
 def load(path: object) -> Any:
     """What an import path means; the module may be in the present folder."""
     module_name, _, name = path.partition(":") if isinstance(path, str) else ("", "", "")
-    if not module_name or not name or module_name.startswith("."):
+    if not module_name or not name:
         raise InvalidInput(f"{path!r:.80} is no import path", hint=HINT)
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        found: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module is there; what it needs is not
-        raise InvalidInput(f"there is no module {error.name!r} for {path}", hint=HINT) from error
+    found: Any = module(module_name)
     for part in name.split("."):
         found = getattr(found, part, None)
     if found is None:
         raise InvalidInput(f"module {module_name!r} has no {name!r}", hint=HINT)
     return found
+
+
+def module(name: str) -> ModuleType:
+    """A module by its name; it may be in the present folder."""
+    if not name or name.startswith("."):
+        raise InvalidInput(f"{name!r:.80} is no import path", hint=HINT)
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # the module is there; what it needs is not
+        needed = "" if error.name == name else f" for {name}"
+        raise InvalidInput(f"there is no module {error.name!r}{needed}", hint=HINT) from error
 
 
 def path_of(thing: Any) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingDependency
+from ..errors import InvalidInput, MissingDependency
 from .java import Java, find_java
 from .reach import is_local
 from .source import register
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 EXTRA = "pip install 'strandline[spark]'"
 LOCAL = "local[*]"
+_MASTERS = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s|sc)://.+")
 
 
 def active_session() -> SparkSession | None:
@@ -49,6 +51,11 @@ def session(master: str | None = None, **conf: Any) -> SparkSession:
 def _started(master: str, conf: dict[str, Any]) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    if not _MASTERS.fullmatch(master):
+        raise InvalidInput(
+            f"Spark does not run on {master!r:.80}",
+            hint="a master is local[*], spark://host:7077, yarn, k8s://… or, through Spark Connect, sc://host:15002",
+        )
     builder = SparkSession.builder.appName("strandline")
     if master.startswith("sc://"):
         try:

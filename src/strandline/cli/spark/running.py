@@ -18,7 +18,7 @@ from strandline import InvalidInput
 from strandline.spark.failures import failures
 from strandline.spark.session import active_session
 
-from ..options import store_url
+from ..options import store_and, store_url
 from ..screen import messages, visible
 
 if TYPE_CHECKING:
@@ -70,14 +70,12 @@ def running(what: str, master: str | None, *, verbose: bool) -> Iterator[tuple[S
                 spark.stop()
 
 
-def named(url: str | None, *others: str | None, what: str) -> tuple[str, ...]:
-    """The store and what else was named. One argument less than there are means the store of the environment."""
-    arguments = [url, *others]
-    if arguments[-1] is None:
-        arguments = [None, *arguments[:-1]]
-    if any(argument is None for argument in arguments[1:]):
+def named(url: str | None, other: str | None, *, what: str) -> tuple[str, str]:
+    """The store and what else was named."""
+    url, other = store_and(url, other)
+    if other is None:
         raise InvalidInput(f"{what} is missing", hint="see the example at the end of --help")
-    return store_url(arguments[0]), *(str(argument) for argument in arguments[1:])
+    return store_url(url), other
 
 
 def _teller(bar: Progress, task: Any) -> Told:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any, TypeGuard
@@ -13,7 +12,7 @@ from ...domain import codec
 from ...domain.event import DomainEvent
 from ...domain.event_shape import event_shape
 from ...errors import InvalidInput
-from ..loading import load, path_of
+from ..loading import load, module, path_of
 from .export import Source
 from .kinds import JSON, Kind, are_plain_names
 
@@ -62,8 +61,7 @@ def _classes(source: Source) -> list[type[DomainEvent]]:
 def _loaded(path: str) -> Any:
     if ":" in path:
         return load(path)
-    load(f"{path}:__name__")  # which says what is wrong, if it cannot be imported
-    return sys.modules[path]
+    return module(path)
 
 
 def _is_event_class(thing: object) -> TypeGuard[type[DomainEvent]]:
