@@ -120,6 +120,24 @@ def test_a_bad_url_is_refused_in_one_line_with_a_hint_and_without_its_password(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("rest", "told"),
+    [
+        ("@127.0.0.1:99999/db", "a port is a number"),
+        ("@127.0.0.1:0/db", "a port is a number"),
+        ("@127.0.0.1:5432,h:-1/db", "a port is a number"),
+        ("@127.0.0.1/db?nope=1", "after the ?"),
+        ("@127.0.0.1/db?sslmode", "after the ?"),
+        ("x@y@127.0.0.1/db", "not the URL"),
+        ("@127.0.0.1:https/db", "not the URL"),
+    ],
+)
+def test_what_is_wrong_with_a_url_is_told_apart(rest: str, told: str) -> None:
+    error = refusal(strandline.connect, f"postgresql://app:{quote(SECRET)}{rest}")
+    assert told in str(error)
+    assert ("%40" in error.hint) == (told == "not the URL")
+
+
 UNREACHABLE = {
     "nobody listens": f"postgresql://app:{SECRET}@127.0.0.1:{UNUSED}/db",
     "several hosts, and nobody listens": f"postgresql://app:{SECRET}@127.0.0.1:{UNUSED},localhost:{UNUSED}/db",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import pickle
 import traceback
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +25,7 @@ from strandline import (
 )
 from strandline.errors import __all__ as names
 
+SOURCES = sorted(Path(strandline.__file__).parent.rglob("*.py"))
 CONFLICT = SequencedEvent.of(Event("A", {"n": 1}, tags=["x"]), 3, 1)
 
 
@@ -83,3 +86,12 @@ def test_a_refusal_by_a_lambda_can_leave_its_process() -> None:
     assert twin.query.items[0].types == ("A",)
     with pytest.raises(InvalidQuery, match="stayed in the process"):
         twin.query.matches(twin.conflict)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}.{path.stem}")
+def test_an_error_is_never_made_without_a_hint(path: Path) -> None:
+    bare = {name for name in names if not getattr(strandline.errors, name).hint}
+    for call in ast.walk(ast.parse(path.read_text())):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in bare:
+            given = {keyword.arg for keyword in call.keywords}
+            assert given & {"hint", None}, f"{path.name}, line {call.lineno}: {call.func.id}"

@@ -189,6 +189,7 @@ def test_joining_with_something_else_is_a_type_error() -> None:
         Query.types,
         lambda: Query.of("x"),
         lambda: Query.of(Query.all()),
+        lambda: Query.of(QueryItem(where={"$and": [1]})),
         lambda: Query.tag("$x"),
         lambda: Query.tag(""),
         lambda: Query.tag(7),
@@ -205,8 +206,9 @@ def test_joining_with_something_else_is_a_type_error() -> None:
     ],
 )
 def test_a_query_that_cannot_be_asked_is_invalid(make: Any) -> None:
-    with pytest.raises(InvalidQuery):
+    with pytest.raises(InvalidQuery) as caught:
         make()
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,10 @@ def _check_depth(value: Any, depth: int = 0) -> None:
 
 def _check_top(where: Any) -> None:
     if not isinstance(where, dict):
-        raise InvalidQuery(f"each part of {ALL_OF} is an object matcher, not {where!r:.60}")
+        raise InvalidQuery(
+            f"each part of {ALL_OF} is an object matcher, not {where!r:.60}",
+            hint=f'write {{"{ALL_OF}": [{{"field": value}}, …]}}',
+        )
     if where.keys() == {ALL_OF}:
         for part in _list_operand(ALL_OF, where[ALL_OF]):
             _check_top(part)

@@ -63,7 +63,7 @@ def place_of(url: str | os.PathLike[str]) -> Place:
             f"a store is named by text or a path, not {type(url).__name__}",
             hint='for example strandline.connect("school.db")',
         )
-    text = _in_utf8(os.fsdecode(url))
+    text = os.fsdecode(url)
     if text == "memory:":
         return Place("memory", text)
     scheme, separator, rest = text.partition("://")
@@ -84,17 +84,17 @@ def place_of(url: str | os.PathLike[str]) -> Place:
         raise InvalidInput(
             f"{text!r} names no file", hint='strandline.connect("memory:") keeps a log in memory'
         )
-    return Place("sqlite", path)
+    return Place("sqlite", _in_utf8(path))
 
 
-def _in_utf8(text: str) -> str:
+def _in_utf8(path: str) -> str:
     try:
-        text.encode()
+        path.encode()
     except UnicodeEncodeError as error:
         raise InvalidInput(
-            f"the name of a store is UTF-8, not {text!r}", hint="give the file another name"
+            f"the name of a file is UTF-8, not {path!r}", hint="give the file another name"
         ) from error
-    return text
+    return path
 
 
 def refuse_other_logs(log: str) -> None:

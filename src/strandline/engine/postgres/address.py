@@ -79,12 +79,7 @@ def _parse(url: str) -> tuple[str, str]:
     """The connection string, and how to call the server in messages."""
     given = _settings(url)
     if given is None:
-        # Raised out here, and without a word of libpq's: it quotes parts of the URL, the password among them.
-        raise InvalidInput(
-            "this is not the URL of a PostgreSQL database",
-            hint="write postgresql://user@host:5432/database; in user and password, write @ as %40, / as %2F,"
-            " : as %3A and % as %25",
-        )
+        raise _misunderstood(url)
     missing = {} if _has_service(given) else {n: v for n, v in _DEFAULTS.items() if n not in given}
     if "PGCONNECT_TIMEOUT" in os.environ:
         missing.pop("connect_timeout", None)
@@ -97,6 +92,12 @@ def _parse(url: str) -> tuple[str, str]:
 
 def _settings(url: str) -> dict[str, str] | None:
     """What the URL says, None if it makes no sense, or would be misread."""
+    given = _understood(url)
+    return given if given is not None and all(map(_is_port, _ports(given))) else None
+
+
+def _understood(url: str) -> dict[str, str] | None:
+    """What the URL says, whatever its port is."""
     address, _, _ = url.partition("?")
     _, _, database = address.partition("://")[2].partition("/")
     try:
@@ -105,8 +106,29 @@ def _settings(url: str) -> dict[str, str] | None:
         return None
     # libpq takes the first @ and the first / as they come, whichever part of a password they are.
     is_misread = "\0" in url or "@" in database or "@" in given.get("host", "")
-    ports = given.get("port", "").split(",")
-    return given if not is_misread and all(map(_is_port, ports)) else None
+    return None if is_misread else given
+
+
+def _misunderstood(url: str) -> InvalidInput:
+    """What is wrong with a URL, without a word of libpq's: it quotes parts of it, the password among them."""
+    given = _understood(url)
+    if given is not None and all(port.removeprefix("-").isdecimal() for port in _ports(given) if port):
+        return InvalidInput("a port is a number from 1 to 65,535", hint="correct the port in the URL")
+    address, _, settings = url.partition("?")
+    if settings and "@" not in settings and _settings(address) is not None:
+        return InvalidInput(
+            "PostgreSQL does not know what stands after the ? of this URL",
+            hint="write name=value with the names of libpq, and & between them: ?sslmode=require&connect_timeout=5",
+        )
+    return InvalidInput(
+        "this is not the URL of a PostgreSQL database",
+        hint="write postgresql://user@host:5432/database; in user and password, write @ as %40, / as %2F,"
+        " : as %3A and % as %25",
+    )
+
+
+def _ports(given: dict[str, str]) -> list[str]:
+    return given.get("port", "").split(",")
 
 
 def _is_port(text: str) -> bool:

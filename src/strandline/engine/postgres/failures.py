@@ -58,7 +58,10 @@ def translate(error: psycopg.Error, address: Address, *, written: bool | None = 
             return make(said, address)
     if error.sqlstate in _TOO_LONG or isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
         return Unavailable(f"{address.server} broke off: {said}", written=written)
-    return StrandlineError(f"{address.server} refused a statement: {said}")
+    return StrandlineError(
+        f"{address.server} refused a statement: {said}",
+        hint="look into the server's log; strandline doctor URL checks what it needs",
+    )
 
 
 def _forbidden(said: str, address: Address) -> StrandlineError:

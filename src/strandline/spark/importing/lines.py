@@ -101,7 +101,7 @@ class Split:
         try:
             event = self._read(line)
         except TypeError as error:  # the wrong kind of value where the reader did not look for it
-            raise InvalidEvent(f"not the JSON form of an event: {error}") from None
+            raise InvalidEvent(f"not the JSON form of an event: {error}", hint=_ONE_PER_LINE) from None
         if self._time_name and isinstance(told.recorded_at, str):
             event = event.with_metadata({self._time_name: told.recorded_at, **event.metadata})
         check_size((event,), self._max_data_bytes)

@@ -104,12 +104,14 @@ class RowReader:
     @staticmethod
     def _check_order(value: object) -> None:
         if value is None or value != value:  # noqa: PLR0124  (so NaN is known)
-            raise InvalidInput("there is no order without a value to sort by")
+            raise InvalidInput(
+                "there is no order without a value to sort by", hint="leave the row out, or fill the column"
+            )
 
     def _event(self, row: Mapping[str, Any]) -> Event:
         data = row["data"] if row["data"] is not None else row.get("data_bytes")
         if data is None:
-            raise InvalidEvent("an event has data, and this is null")
+            raise InvalidEvent("an event has data, and this is null", hint="null as JSON is the text 'null'")
         metadata = dict(row.get("metadata") or ())
         when = row.get("recorded_at")
         if self._time_name and when is not None:

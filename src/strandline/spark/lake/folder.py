@@ -163,7 +163,10 @@ class Folder:
 
 def _local(path: str | os.PathLike[str]) -> str:
     if not isinstance(path, (str, os.PathLike)):
-        raise InvalidInput(f"a lake is named by the path of its folder, not by a {type(path).__name__}")
+        raise InvalidInput(
+            f"a lake is named by the path of its folder, not by a {type(path).__name__}",
+            hint='for example export(spark, url, "lake")',
+        )
     text = os.fsdecode(path)
     text = text.removeprefix("file://") if text.startswith("file:///") else text
     if not text or "\0" in text:
