@@ -192,7 +192,7 @@ def test_a_read_only_folder_says_why_nothing_can_be_made_there(folder: Path) -> 
     told = run(AS_A_USER + "print(json.dumps(tell(lambda: connect(sys.argv[1]))))", folder / "log.db")
     assert told[0] == "unavailable"
     assert "log.db" in told[2]
-    assert told[3]
+    assert f"chmod u+w {folder}" in told[3]
     assert os.listdir(folder) == []
 
 
@@ -244,6 +244,21 @@ def test_a_folder_that_does_not_exist_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound) as caught:
         strandline.connect(tmp_path / "absent" / "log.db")
     assert "mkdir" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".db", "x" * 250])
+def test_a_name_that_is_too_long_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidInput, match="too long") as caught:
+        strandline.connect(tmp_path / name)
+    assert "shorter" in caught.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_that_leads_nowhere_names_the_folder_that_is_missing(path: Path, tmp_path: Path) -> None:
+    path.symlink_to(tmp_path / "nowhere" / "log.db")
+    with pytest.raises(NotFound) as caught:
+        strandline.connect(path)
+    assert str(tmp_path / "nowhere") in caught.value.hint
 
 
 def test_without_create_nothing_is_made(path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -166,6 +168,7 @@ class FileLock:
 def check_file(path: str, *, create: bool) -> None:
     """Refuse what cannot be a store before SQLite sees it."""
     folder = os.path.dirname(path) or "."
+    _refuse_long_name(path)
     if os.path.isdir(path):
         raise InvalidInput(
             f"{path} is a folder", hint=f"name a file in it: {os.path.join(path, 'events.db')}"
@@ -194,7 +197,7 @@ def create_file(path: str) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
-def translate(  # noqa: PLR0911  (a table)
+def translate(  # noqa: C901, PLR0911  (a table)
     error: BaseException, path: str, *, written: bool | None = False
 ) -> StrandlineError | None:
     """The error to raise instead of one of SQLite's or the system's; None to let it pass."""
@@ -209,24 +212,50 @@ def translate(  # noqa: PLR0911  (a table)
             return CorruptLog(
                 f"{path} is damaged: {error}", hint=f"run: strandline check {path}; then restore a backup"
             )
-        case apsw.ReadOnlyError() | apsw.PermissionsError() | PermissionError():
-            return Unavailable(
-                f"{path} cannot be written: {error}",
-                hint=f"make the file and its folder writable: chmod u+w {path}",
-            )
+        case OSError(errno=errno.ENAMETOOLONG):
+            return _too_long(path)
+        case apsw.ReadOnlyError() | apsw.PermissionsError() | PermissionError() | OSError(errno=errno.EROFS):
+            return Unavailable(f"{path} cannot be written: {error}", hint=_how_to_write(path))
         case apsw.BusyError() | apsw.LockedError():
             return Unavailable(
                 f"{path} is locked by another program: {error}", hint="close it and send the same again"
             )
         case apsw.CantOpenError():
-            return Unavailable(
-                f"{path} cannot be opened: {error}", hint="check the file's and its folder's rights"
-            )
+            return Unavailable(f"{path} cannot be opened: {error}", hint=_how_to_write(path))
+        case FileNotFoundError() | NotADirectoryError():  # it was there a moment ago, or a link leads nowhere
+            return NotFound(f"{path} cannot be opened: {error}", hint=_how_to_find(path))
         case apsw.IOError() | OSError():
             return Unavailable(f"reading or writing {path} failed: {error}", written=written)
         case apsw.ConnectionClosedError():
             return Unavailable(f"the connection to {path} is closed: {error}", written=written)
     return None
+
+
+def _refuse_long_name(path: str) -> None:
+    """Refuse a name that has no room for the longest ending of the files beside it."""
+    try:
+        os.lstat(f"{path}-journal")
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise _too_long(path) from error
+
+
+def _too_long(path: str) -> InvalidInput:
+    return InvalidInput(
+        f"the name {path:.80}… is too long for this file system",
+        hint="use a shorter one, or a shorter folder",
+    )
+
+
+def _how_to_write(path: str) -> str:
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.exists(path):
+        return f"make the file and its folder writable: chmod u+w {shlex.quote(path)} {shlex.quote(folder)}"
+    return f"the folder {folder} must let you make files in it: chmod u+w {shlex.quote(folder)}"
+
+
+def _how_to_find(path: str) -> str:
+    return f"see that there is a folder {os.path.dirname(os.path.realpath(path))}"
 
 
 def _says_full(error: apsw.Error) -> bool:
