@@ -55,6 +55,7 @@ from strandline.spark.fold.rows import in_columns
 from strandline.spark.fold.states import StateColumns
 from strandline.spark.fold.table_function import feed
 from strandline.spark.loading import imported, load, path_of
+from strandline.spark.retagging.rule import NamedRule
 from strandline.spark.source.arrow import raw_columns, tag_lists
 
 
@@ -329,6 +330,14 @@ def test_a_path_that_does_not_import_is_told_in_one_line(path: Any, said: str) -
     with pytest.raises(InvalidInput, match=said) as refused:
         imported(path) if isinstance(path, str) else load(path)
     assert "school:Course" in refused.value.hint
+
+
+@pytest.mark.parametrize("nothing", [None, 5, ["lectures:Course"]])
+def test_what_has_no_import_path_is_told_in_one_line(nothing: Any) -> None:
+    for ask in (imported, NamedRule):
+        with pytest.raises(InvalidInput, match="no import path") as refused:
+            ask(nothing)
+        assert "school:Course" in refused.value.hint
 
 
 def test_a_class_that_executors_cannot_import_is_refused() -> None:

@@ -63,6 +63,8 @@ def module(name: str) -> ModuleType:
 
 def path_of(thing: Any) -> str:
     """The import path of a class or function, if executors can import it by that."""
+    if not hasattr(thing, "__module__") or not hasattr(thing, "__qualname__"):
+        raise InvalidInput(f"{thing!r:.80} is no import path, no class and no function", hint=HINT)
     path = f"{thing.__module__}:{thing.__qualname__}"
     if thing.__module__ == "__main__" or "<locals>" in path or load(path) is not thing:
         raise InvalidInput(
