@@ -13,9 +13,8 @@ import msgspec
 from .errors import InvalidInput
 from .tag_id import as_json
 
-MAX_NESTING: Final = (
-    900  # a decoder goes as deep as Python's stack has room: 1,000 calls, the caller's included
-)
+# A decoder goes as deep as Python's stack has room: 1,000 calls, the caller's included.
+MAX_NESTING: Final = 900
 _TEXTS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _OPENS: Final = bytes.maketrans(b"[{]}", b"\1\1\0\0")
 _NO_BRACKETS: Final = bytes({*range(256)} - {*b"[{]}"})

@@ -161,4 +161,5 @@ def test_a_line_without_a_type_is_named_with_the_path(cli):
 
 def test_a_file_without_lines_is_no_mistake(cli):
     done = cli("append", "new.db", "--ndjson", write_lines("", " "))
-    assert done.rows == [{"lines": 0, "written": 0, "repeated": 0, "refused": 0, "head": 0}]
+    counts = {"lines": 0, "written": 0, "repeated": 0, "refused": 0, "skipped": 0}
+    assert done.rows == [counts | {"head": 0}]

@@ -70,10 +70,12 @@ def append_until_seen(store, pipe):
 
 
 def test_ctrl_c_ends_other_commands_with_130(command, school):
-    arguments = [*command, "append", school, "--ndjson", "-"]
+    arguments = [*command, "append", school, "--ndjson", "-", "--chunk", "1"]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as waiting:
         assert waiting.stdin
         assert waiting.stderr
+        waiting.stdin.write(b'{"type": "Tick", "data": {}}\n')
+        waiting.stdin.flush()
         wait_until_open(waiting.pid, school)
         waiting.send_signal(signal.SIGINT)
         assert waiting.wait(60) == 130
