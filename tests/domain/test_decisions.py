@@ -467,3 +467,15 @@ def test_what_an_event_says_of_itself_is_not_lost_to_what_its_command_says(store
         "correlation_id": "its own",
         "user": "ada",
     }
+
+
+def test_a_list_without_projections_is_refused_alike_whatever_the_store_has_kept(store: EventStore) -> None:
+    store.execute(define, Course("c2"), 1)
+    with pytest.raises(InvalidQuery, match="a decision without projections depends on nothing"):
+        store.execute(define_all, [])
+
+
+@command
+def define_all(courses: list[Course]) -> Iterator[CourseDefined]:
+    for course in courses:
+        yield CourseDefined(course=course.id, capacity=1)

@@ -42,7 +42,7 @@ class DecisionCache:
 
     def members(self, projections: list[Projection]) -> list[Member]:
         """Where to start from: states that are kept, or nothing folded yet."""
-        if not self._kept:
+        if not (self._kept and projections):
             return begin(projections)
         return [self.member(projection) for projection in projections]
 
