@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from .callables import never_runs
 from .codec import decode_data, encode_value
 from .errors import InvalidInput, InvalidQuery
 
@@ -109,6 +110,11 @@ def check_where(where: object) -> dict[str, Any] | Callable[[Any], bool]:
         _check_top(copy)
         return dict(copy)
     if callable(where):
+        if never_runs(where):
+            raise InvalidQuery(
+                f"a call of the matcher {getattr(where, '__name__', where)!s:.60} would not say yes or no",
+                hint="write a plain function that returns True or False, without async and without yield",
+            )
         return where
     raise InvalidQuery(
         f"where is an object matcher or a callable, not {type(where).__name__}",

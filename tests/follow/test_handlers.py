@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -97,6 +98,51 @@ def test_a_handler_that_writes_to_the_log_ends_the_run_and_makes_no_dead_letters
         follower.catch_up(lambda events, tx: store.append(Event("B", {})), attempts=1, backoff=0)
     assert (follower.dead_letters(), follower.status().position, store.head()) == ([], 0, 3)
     assert follower.catch_up(Seen()) == 3
+
+
+def test_a_handler_that_tells_its_refusal_in_other_words_ends_the_run_too(store: EventStore) -> None:
+    store.append(some("a", count=3))
+    follower = store.follower("f")
+
+    def handle(events: Any, tx: Any) -> None:
+        try:
+            store.append(Event("B", {}))
+        except InvalidInput as error:
+            raise ValueError("no luck") from error
+
+    with pytest.raises(ValueError, match="no luck"):
+        follower.catch_up(handle, attempts=1, backoff=0)
+    assert (follower.dead_letters(), follower.status().position) == ([], 0)
+
+
+def one_by_one(events: Any, tx: Any) -> Any:
+    yield from events
+
+
+async def one_by_one_later(events: Any, tx: Any) -> Any:
+    yield events
+
+
+@pytest.mark.parametrize("handle", [one_by_one, one_by_one_later, lambda *given: one_by_one(*given)])  # noqa: PLW0108
+def test_a_handler_whose_code_would_never_run_handles_nothing(place: Place, handle: Any) -> None:
+    async def main() -> None:
+        async with place.connect_async() as store:
+            with pytest.raises(InvalidInput, match="nobody takes what it yields"):
+                await store.follower("f").catch_up(handle)
+            assert (await store.follower("f").status()).position == 0
+
+    with place.connect() as store:
+        store.append(some("a"))
+        for follows in (
+            lambda: store.follower("f").catch_up(handle),
+            lambda: store.follower("f").catch_up(handle, in_transaction=False),
+            lambda: store.outbox("t", None, "p", lambda events: handle(events, None)).catch_up(),
+        ):
+            with pytest.raises(InvalidInput, match="nobody takes what it yields"):
+                follows()
+        assert [status.position for status in store.followers()] == [0, 0]
+    if place.url != "memory:":
+        asyncio.run(main())
 
 
 def test_a_handler_may_read_while_others_append(store: EventStore) -> None:

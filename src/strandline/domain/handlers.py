@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from ..callables import never_runs
 from ..errors import InvalidInput
 from .annotations import Names, alternatives, meant, name_of, names_of, place, resolve, text_of
 from .event import DomainEvent
@@ -74,7 +75,7 @@ def handlers_of(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
             continue
         where = place(function)
         parameters = list(inspect.signature(function).parameters.values())[1:]
-        if function is not member or _never_runs(function):
+        if function is not member or never_runs(function):
             raise InvalidInput(
                 f"{where} is no plain method", hint="write: @on def … without staticmethod, async or yield"
             )
@@ -146,18 +147,6 @@ def _may_look(function: Any, parameter: str) -> bool:
 
 # What looks at variables without naming them.
 _SEES_ALL = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack", "breakpoint"}
-
-
-def _never_runs(function: Any) -> bool:
-    """Whether a call only makes something that nobody iterates over or awaits."""
-    return any(
-        is_one(function)
-        for is_one in (
-            inspect.iscoroutinefunction,
-            inspect.isgeneratorfunction,
-            inspect.isasyncgenfunction,
-        )
-    )
 
 
 def _annotated(

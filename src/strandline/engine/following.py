@@ -149,17 +149,24 @@ def is_handling() -> bool:
     return _is_handling.get()
 
 
-class WritesInsideHandler(InvalidInput):
-    """A handler that would wait for its own transaction: that is no event's fault, and the run ends."""
+_WRITE_OUTSIDE = "use an automation, or run(handle, in_transaction=False)"
 
 
 def refuse_inside_handler() -> None:
     """Refuse what would wait for the transaction of the handler that asks for it."""
     if _is_handling.get():
-        raise WritesInsideHandler(
-            "a handler of a follower cannot write to the log in its own transaction",
-            hint="use an automation, or run(handle, in_transaction=False)",
+        raise InvalidInput(
+            "a handler of a follower cannot write to the log in its own transaction", hint=_WRITE_OUTSIDE
         )
+
+
+def was_refused_inside_handler(error: BaseException | None) -> bool:
+    """Whether an error is that refusal, or came of it."""
+    while error is not None:
+        if isinstance(error, InvalidInput) and error.hint == _WRITE_OUTSIDE:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def not_answered(said: object) -> InvalidInput:

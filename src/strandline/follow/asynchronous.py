@@ -9,11 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
+from ..callables import is_async
 from ..domain.drive import drive_async
 from ..engine.following import DeadLetter, Transaction, handling, transaction_is_over
 from .blocking import Followed, call_here
 from .follower import Follower
-from .options import Handler, OnFailure, Options, is_async
+from .options import Handler, OnFailure, Options
 from .status import FollowerStatus
 from .steps import INTERRUPTS, Begin, End, Handle, Look, Step, Wait, Within
 

@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import Any, ParamSpec
 
+from ..callables import is_async
 from ..domain.command import Command, bind
 from ..domain.drive import drive, drive_async
 from ..errors import InvalidInput
 from ..event import SequencedEvent
 from ..names import MAX_NAME
-from .options import Handler, is_async
+from .options import Handler
 
 P = ParamSpec("P")
 

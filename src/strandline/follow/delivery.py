@@ -5,14 +5,14 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
-from inspect import isawaitable
+from inspect import isasyncgen, isawaitable, isgenerator
 from typing import Any
 
 import msgspec
 
 from ..append import MAX_POSITION, check_position
 from ..engine import Engine, Page, Span
-from ..engine.following import DeadLetter, FollowerRow, Transaction, WritesInsideHandler
+from ..engine.following import DeadLetter, FollowerRow, Transaction, was_refused_inside_handler
 from ..errors import FollowerFailed, InvalidInput, Unavailable
 from ..event import SequencedEvent
 from .lease import Lease, LeaseLost
@@ -195,15 +195,20 @@ def call(handle: Handler, subject: Any, tx: Transaction | None) -> Steps[Any]:
         if tx is None:  # the handler uses the store itself: that is no event's fault
             raise
         raise HandlerFailed from error
-    except WritesInsideHandler:
-        raise
     except Exception as error:
+        if was_refused_inside_handler(error):  # no event is to blame
+            raise
         raise HandlerFailed from error
     if isawaitable(answer):
         getattr(answer, "close", lambda: None)()
         raise InvalidInput(
             "the handler returned something to be awaited, which nobody does here",
             hint="use connect_async, or a handler that is a plain function",
+        )
+    if isgenerator(answer) or isasyncgen(answer):
+        raise InvalidInput(
+            "the handler returned a generator, and nobody takes what it yields: its code would never run",
+            hint="write a function without yield that does its work itself",
         )
     return answer
 

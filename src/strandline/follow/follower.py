@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ..append import check_position
+from ..callables import is_async
 from ..domain.drive import drive
 from ..engine.following import DeadLetter, FollowerRow, Transaction, refuse_inside_handler
 from ..errors import InvalidInput
@@ -18,7 +19,7 @@ from ..query import Query
 from . import letters
 from .blocking import BlockingSteps, Followed
 from .lease import LEASE_SECONDS
-from .options import Handler, Kept, OnFailure, Options, check_lease, is_async
+from .options import Handler, Kept, OnFailure, Options, check_lease
 from .run import Run
 from .status import FollowerStatus, status_of
 from .steps import INTERRUPTS, Steps, at_once

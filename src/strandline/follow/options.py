@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import iscoroutinefunction
 from typing import Any, Literal
 
 import msgspec
@@ -98,6 +97,10 @@ class Options(msgspec.Struct, frozen=True):
         """Refuse what makes no sense."""
         if not callable(self.handle):
             raise InvalidInput("a handler is a function", hint="write follower.run(handle)")
+        if self.on_retag is not None and not callable(self.on_retag):
+            raise InvalidInput(
+                f"on_retag is a function, not {self.on_retag!r:.40}", hint="write def on_retag(retag, tx): …"
+            )
         for name, value in (("batch", self.batch), ("attempts", self.attempts)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InvalidInput(f"{name} is a whole number from 1, not {value!r:.40}", hint="leave it out")
@@ -126,12 +129,6 @@ def check_lease(seconds: float) -> float:
             f"a lease is good for 0.01 to 86,400 seconds, not {seconds!r:.40}", hint="leave it out"
         )
     return float(seconds)
-
-
-def is_async(handle: Handler) -> bool:
-    """Whether a function, or an object that can be called, is async."""
-    called = getattr(handle, "__call__", None)  # noqa: B004  (whether that is async)
-    return iscoroutinefunction(handle) or iscoroutinefunction(called)
 
 
 def described(error: BaseException | None) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from ..callables import is_async
 from ..errors import InvalidInput
 from ..event import SequencedEvent
 from ..names import check_own_name
-from .options import Handler, is_async
+from .options import Handler
 from .worker import RunOptions
 
 Publisher = Callable[[Sequence[SequencedEvent]], Awaitable[None] | None]
