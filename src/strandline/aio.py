@@ -46,10 +46,10 @@ from .reading import (
     NEXT_PAGES,
     Place,
     check_limit,
-    check_query,
     check_span,
     first_size,
     next_page,
+    query_or_all,
 )
 from .retag import Replacements
 from .store import (
@@ -177,7 +177,7 @@ class AsyncEventStore:
         """See `EventStore.read`; await it for `read.head`, or iterate at once."""
         self.store.check_usable()
         span = check_span(after, until, backwards=backwards)
-        return AsyncRead(self, check_query(query), span, check_limit(limit))
+        return AsyncRead(self, query_or_all(query), span, check_limit(limit))
 
     async def read_page(self, query: Query, span: Span, size: int) -> Page:
         """A page of a read, in one of the reading threads unless the engine can do without."""
@@ -208,7 +208,7 @@ class AsyncEventStore:
     def subscribe(self, query: Query | None = None, *, after: int = 0) -> AsyncSubscription:
         """See `EventStore.subscribe`: `async for event in store.subscribe(query)`."""
         self.store.check_usable()
-        return AsyncSubscription(self, check_query(query), check_position(after, "after"))
+        return AsyncSubscription(self, query_or_all(query), check_position(after, "after"))
 
     def follower(
         self, name: str, query: Query | None = None, after: int = 0, *, lease: float = LEASE_SECONDS

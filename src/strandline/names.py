@@ -21,8 +21,12 @@ def check_name(value: object, kind: str, error: type[InvalidInput]) -> str:
     if type(value) is str and 0 < len(value) <= MAX_NAME and value.isascii() and value.isprintable():
         return value
     if not isinstance(value, str):
+        several = isinstance(value, (list, tuple, set, frozenset))
         raise error(
-            f"a {kind} is a str, not {type(value).__name__}: {value!r:.80}", hint=f"pass the {kind} as text"
+            f"a {kind} is a str, not {type(value).__name__}: {value!r:.80}",
+            hint=f"give each {kind} by itself, not a list in their place"
+            if several
+            else f"pass the {kind} as text",
         )
     if not 1 <= len(value) <= MAX_NAME:
         raise error(
@@ -63,6 +67,15 @@ def check_key(value: object, error: type[InvalidInput]) -> str:
             hint="shorten it, or use a hash of it",
         )
     return value
+
+
+def check_flag(value: object, name: str) -> bool:
+    """Return `value` if it is True or False: text like "no" would count as true."""
+    if value is True or value is False:
+        return value
+    raise InvalidInput(
+        f"{name} is True or False, not {value!r:.40}", hint=f"write {name}=True, or leave it out"
+    )
 
 
 def name_list(values: object, kind: str, error: type[InvalidInput]) -> Sequence[object]:

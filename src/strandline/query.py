@@ -266,12 +266,12 @@ class Query(FrozenValue):
     @classmethod
     def stream(cls, stream: str) -> Query:
         """Events of this stream."""
-        return cls((QueryItem(stream=stream),))
+        return cls((QueryItem(stream=check_place(stream, "stream", InvalidQuery)),))  # None would mean any
 
     @classmethod
     def subject(cls, subject: str) -> Query:
         """Events with this subject."""
-        return cls((QueryItem(subject=subject),))
+        return cls((QueryItem(subject=check_place(subject, "subject", InvalidQuery)),))
 
     @property
     def is_all(self) -> bool:

@@ -13,6 +13,7 @@ from .engine import Page, Span
 from .engine.watch import HeadWatch
 from .errors import InvalidInput, InvalidQuery, StoreClosed
 from .event import SequencedEvent
+from .names import check_flag
 from .query import Query
 
 FIRST_PAGE = 500
@@ -154,10 +155,13 @@ class Subscription:
         return None
 
 
-def check_query(query: Query | None) -> Query:
+def query_or_all(query: Query | None) -> Query:
     """The query to ask; None asks for every event."""
-    if query is None:
-        return Query.all()
+    return Query.all() if query is None else check_query(query)
+
+
+def check_query(query: Query) -> Query:
+    """The query, if it is one."""
     if not isinstance(query, Query):
         raise InvalidQuery(
             f"a query is a Query, not {type(query).__name__}", hint="write Query.of(…) or Query.tag(…)"
@@ -167,10 +171,7 @@ def check_query(query: Query | None) -> Query:
 
 def check_span(after: int, until: int | None, *, backwards: bool) -> Span:
     """The positions to read."""
-    if backwards is not True and backwards is not False:
-        raise InvalidInput(
-            f"backwards is True or False, not {backwards!r:.40}", hint="leave it out to read forwards"
-        )
+    check_flag(backwards, "backwards")
     start = check_position(after, "after")
     return Span(start, None if until is None else check_position(until, "until"), backwards)
 

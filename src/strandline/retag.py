@@ -149,7 +149,7 @@ def _positions(target: int | Iterable[int]) -> tuple[int, ...]:
     elif isinstance(target, (str, bytes)) or not isinstance(target, Iterable):
         raise InvalidInput(
             f"retag takes a query or positions, not {type(target).__name__}",
-            hint="write store.retag([1, 2], …)",
+            hint="write store.retag([1, 2], …), or event.position",
         )
     return tuple(sorted({check_position(position, "a position to retag") for position in target}))
 
@@ -161,6 +161,11 @@ def _replacements(replace: Replacements) -> dict[str, set[str]]:
     for key, values in replace.items():
         kind = key if isinstance(key, type) and issubclass(key, TagId) else None
         prefix = check_own_name(key if kind is None else kind.prefix, "tag prefix", InvalidInput)
+        if prefix.endswith(":"):
+            raise InvalidInput(
+                f"a prefix is what comes before the colon, not {prefix!r}",
+                hint=f"write {prefix.rstrip(':')!r}",
+            )
         listed = name_list(values, "value", InvalidInput)
         tags = {check_own_name(_tag(prefix, kind, value), "tag", InvalidInput) for value in listed}
         checked[prefix] = checked.get(prefix, set()) | tags

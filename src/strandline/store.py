@@ -55,6 +55,7 @@ from .follow.lease import LEASE_SECONDS, Leases
 from .follow.outbox import Publisher, follower_name, handler_of, options_of
 from .follow.status import status_of
 from .follow.worker import RunOptions
+from .names import check_flag
 from .query import Query
 from .reading import (
     ALL_IN_ONE_PAGE,
@@ -65,6 +66,7 @@ from .reading import (
     check_query,
     check_span,
     first_size,
+    query_or_all,
 )
 from .retag import Replacements, Retag
 from .tag_id import IdValue
@@ -115,6 +117,12 @@ def connect(
     """
     check_max_data_bytes(max_data_bytes)  # before a file is made
     check_states(decision_cache)
+    for name, value in (
+        ("record_conditions", record_conditions),
+        ("create", create),
+        ("strict_tags", strict_tags),
+    ):
+        check_flag(value, name)
     engine = open_engine(url, log=log, clock=clock, record_conditions=record_conditions, create=create)
     return EventStore(
         engine,
@@ -192,7 +200,7 @@ class EventStore:
     ) -> Read:
         """The matching events with positions in `(after, until]`; `read.head` is the `after` to append with."""
         self.check_usable()
-        asked = check_query(query)
+        asked = query_or_all(query)
         span = check_span(after, until, backwards=backwards)
         return Read(self, asked, check_limit(limit), self.read_page(asked, span, first_size(limit)))
 
@@ -287,7 +295,7 @@ class EventStore:
     def count(self, query: Query | None = None) -> int:
         """How many events match."""
         self.check_usable()
-        return self.engine.count(check_query(query))
+        return self.engine.count(query_or_all(query))
 
     def position_at(self, when: datetime) -> int:
         """The last position with `recorded_at <= when`, 0 if none."""
@@ -302,7 +310,7 @@ class EventStore:
     def subscribe(self, query: Query | None = None, *, after: int = 0) -> Subscription:
         """A blocking iterator: the matching events after `after`, then each new one as it is written."""
         self.check_usable()
-        return Subscription(self, check_query(query), check_position(after, "after"))
+        return Subscription(self, query_or_all(query), check_position(after, "after"))
 
     def follower(
         self, name: str, query: Query | None = None, after: int = 0, *, lease: float = LEASE_SECONDS
@@ -313,7 +321,7 @@ class EventStore:
         that one stops, or was not heard of for `lease` seconds.
         """
         self.check_usable()
-        return Follower(self, name, check_query(query), after=after, lease=lease)
+        return Follower(self, name, query_or_all(query), after=after, lease=lease)
 
     def automation(
         self,
