@@ -69,6 +69,7 @@ def test_paths_and_functions_say_where_things_are() -> None:
         (({"sku": "a"}, {"sku": 7}), ["7", "a"]),
         ([{"sku": "a"}, {"gift": True}, {"sku": None}, None, "free", []], ["a"]),
         ([{"sku": ["a", "b"]}, [{"sku": "c"}]], ["a", "b", "c"]),
+        ([{"sku": ["a", None]}, {"sku": [None]}], ["a"]),
         ({"sku": ["a"]}, ["a"]),
         ([], []),
     ],
@@ -78,10 +79,18 @@ def test_a_path_through_a_list_finds_something_in_each_of_its_objects(found: Any
     assert Event.from_foreign(order, tags={"sku": "order.items.sku"}).tags == tuple(f"sku:{s}" for s in skus)
 
 
-@pytest.mark.parametrize("found", [[{"sku": 1.5}], [{"sku": {}}], [{"sku": [["a"]]}], [{"sku": [None]}]])
+@pytest.mark.parametrize("found", [[{"sku": 1.5}], [{"sku": {}}], [{"sku": [["a"]]}]])
 def test_what_is_no_value_of_a_tag_in_a_list_is_an_invalid_event(found: Any) -> None:
-    with pytest.raises(InvalidEvent, match="a tag is made of text"):
+    with pytest.raises(InvalidEvent, match="a tag sku:… is made of text"):
         Event.from_foreign({"type": "P", "items": found}, tags={"sku": "items.sku"})
+
+
+def test_what_is_nested_too_deeply_for_a_tag_is_told_like_anything_else() -> None:
+    deep: list[Any] = []
+    for _ in range(3_000):
+        deep = [deep]
+    with pytest.raises(InvalidEvent, match="not of list"):
+        Event.from_foreign({"type": "P", "sku": [deep]}, tags={"sku": lambda found: found["sku"]})
 
 
 def test_the_class_of_an_id_says_the_prefix() -> None:
@@ -145,8 +154,8 @@ def test_any_object_with_a_type_is_an_event(name: str, others: dict[str, Any]) -
         ({"type": "total"}, "a type is a str"),
         ({"id": "meta.uuid"}, "no id at 'meta.uuid'"),
         ({"id": "orderId"}, "a UUID or its text"),
-        ({"tags": {"total": "total"}}, "a tag is made of text or a whole number"),
-        ({"tags": {"line": "lines"}}, "a tag is made of text"),
+        ({"tags": {"total": "total"}}, "a tag total:… is made of text or a whole number"),
+        ({"tags": {"line": "lines"}}, "a tag line:… is made of text"),
         ({"tags": {"$order": "orderId"}}, "reserved"),
         ({"tags": lambda order: order["orderId"]}, "tags are a list"),
         ({"type": "lines.sku"}, "no type at 'lines.sku'"),

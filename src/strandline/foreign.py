@@ -71,7 +71,8 @@ def _at(found: object, accessor: Accessor) -> Any:
 def _all_at(found: object, names: Sequence[str]) -> Iterator[Any]:
     """Whatever a path finds, in each object of the lists on its way, and in a list at its end; None is nothing."""
     if not names:
-        yield from found if isinstance(found, (list, tuple)) else () if found is None else (found,)
+        ends = found if isinstance(found, (list, tuple)) else (found,)
+        yield from (each for each in ends if each is not None)
     elif isinstance(found, (list, tuple)):
         for each in found:
             yield from _all_at(each, names)
@@ -108,7 +109,7 @@ def _tags(found: object, paths: TagPaths) -> Iterator[str]:
     for prefix, place in paths.items():
         values = _all_at(place(found), ()) if callable(place) else _all_at(found, _path(place))
         for each in values:
-            text = _name(each, "tag")
+            text = _name(each, f"tag {getattr(prefix, 'prefix', prefix)!s:.60}:…")
             is_kind = isinstance(prefix, type) and issubclass(prefix, TagId)
             yield prefix(text).tag if is_kind else f"{_name(prefix, 'prefix')}:{text}"
 
@@ -116,8 +117,9 @@ def _tags(found: object, paths: TagPaths) -> Iterator[str]:
 def _name(value: object, what: str) -> str:
     text = id_text(value)
     if not text:
+        shown = type(value).__name__ if isinstance(value, (list, tuple, Mapping)) else f"{value!r:.60}"
         raise InvalidEvent(
-            f"a {what} is made of text or a whole number, not of {value!r:.60}",
+            f"a {what} is made of text or a whole number, not of {shown}",
             hint=f"pass a function of the object that returns the {what}",
         )
     return text
