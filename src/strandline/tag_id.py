@@ -44,7 +44,8 @@ class TagId(str):
         if isinstance(value, TagId) and not is_same_class(type(value), cls):
             raise InvalidInput(
                 f"{value!r} is not a {cls.__name__}",
-                hint=f"pass the value as text if it is meant: {cls.__name__}(str(…))",
+                hint=hint_of_twins(type(value), cls)
+                or f"pass the value as text if it is meant: {cls.__name__}(str(…))",
             )
         text = id_text(value)
         if text is None:
@@ -100,7 +101,17 @@ def is_same_class(one: type, other: type) -> bool:
 
     Those that functions make may differ in what the function was given, and have the same name.
     """
-    return one is other or (
-        (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
-        and "<locals>" not in one.__qualname__
+    return one is other or (_is_named_alike(one, other) and "<locals>" not in one.__qualname__)
+
+
+def hint_of_twins(one: type, other: type) -> str:
+    """What to do about two classes that one function made; nothing if it is not that."""
+    if one is other or not _is_named_alike(one, other):
+        return ""
+    return (
+        f"the function around {one.__name__} made it twice: define it outside, or use the classes of one call"
     )
+
+
+def _is_named_alike(one: type, other: type) -> bool:
+    return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, List, NewType, TypeVar  # noqa: UP035
 
 import pytest
+from typing_extensions import TypeAliasType  # what `type Alias = …` makes from Python 3.12 on
 
 import strandline
 from strandline import DomainEvent, EventStore, InvalidInput, Projection, TagId, command, on
@@ -41,6 +42,9 @@ class Plain(Projection):
 
 
 AnyPlain = TypeVar("AnyPlain", bound=Plain)
+AsText = TypeVar("AsText", bound="Plain")
+Alias = TypeAliasType("Alias", Plain)
+Aliases = TypeAliasType("Aliases", list[Alias])
 Named = NewType("Named", Plain)
 
 
@@ -57,6 +61,21 @@ def of_generic_classes(boxes: list[Box[int]]) -> Iterator[Filled]:
 @command
 def of_a_variable(box: AnyPlain) -> Iterator[Filled]:
     yield Filled(box=box.id, number=box.count)
+
+
+@command
+def of_a_variable_with_text(box: AsText) -> Iterator[Filled]:
+    yield Filled(box=box.id, number=box.count)
+
+
+@command
+def of_an_alias(box: Alias) -> Iterator[Filled]:
+    yield Filled(box=box.id, number=box.count)
+
+
+@command
+def of_aliases(boxes: Aliases) -> Iterator[Filled]:
+    yield Filled(box=boxes[0].id, number=boxes[0].count)
 
 
 @command
@@ -84,6 +103,9 @@ def store() -> Iterator[EventStore]:
         (of_generic_classes, [Box("1")]),
         (of_generic_classes, ["1"]),
         (of_a_variable, Plain("1")),
+        (of_a_variable_with_text, "1"),
+        (of_an_alias, "1"),
+        (of_aliases, ["1"]),
         (of_variables, ("1",)),
         (of_a_new_type, [Plain("1")]),
     ],
@@ -108,6 +130,52 @@ def hidden(box: Plain, others: list) -> None:  # type: ignore[type-arg]
 def test_projections_that_nobody_would_fold_are_refused(store: EventStore, others: Any) -> None:
     with pytest.raises(InvalidInput, match=r"others has projections in it[\s\S]*others: list\[Course\]"):
         store.execute(hidden, Plain("1"), others)
+
+
+Either = TypeVar("Either", Plain, Box[int])
+Maybe = TypeAliasType("Maybe", Plain | None)
+
+
+@pytest.mark.parametrize("kind", [Either, Maybe])
+def test_what_may_be_one_of_several_classes_is_no_projection(kind: Any) -> None:
+    def fill(box: Plain, other: kind) -> Iterator[Filled]:
+        yield Filled(box=box.id)
+
+    with pytest.raises(InvalidInput, match="neither a projection nor a value"):
+        command(fill)
+
+
+def school() -> Any:
+    class DeskId(TagId): ...
+
+    class Moved(DomainEvent):
+        desk: DeskId
+
+    class Desk(Projection):
+        id: DeskId
+
+        @on
+        def moved(self, event: Moved) -> None: ...
+
+    @command
+    def move(desk: Desk) -> Iterator[Moved]:
+        yield Moved(desk=desk.id)
+
+    return DeskId, Desk, move
+
+
+def test_classes_that_a_function_made_twice_are_told_apart(store: EventStore) -> None:
+    (one_id, one, move), (other_id, other, _) = school(), school()
+    mistakes = (
+        lambda: store.execute(move, other("d1")),
+        lambda: other_id(one_id("d1")),
+        lambda: store.boundary(one("d1"), other("d1")),
+    )
+    for mistake in mistakes:
+        with pytest.raises(InvalidInput) as refused:
+            mistake()
+        assert "made it twice: define it outside" in refused.value.hint
+    assert store.execute(move, one("d1")).count == 1
 
 
 def test_lists_of_values_are_values(store: EventStore) -> None:

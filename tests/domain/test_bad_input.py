@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from enrolment import Course, CourseDefined, CourseId, Student, enroll
 
 import strandline
 from strandline import (
+    NOW,
+    AppendCondition,
     Decision,
     DomainEvent,
     Event,
@@ -58,6 +60,41 @@ def _enter_twice(store: EventStore) -> None:
         boundary.append(DEFINED)
 
 
+@command
+def define_now(course: Course, now: datetime = NOW) -> Iterator[CourseDefined]:
+    yield DEFINED
+
+
+@command
+def define_and_return(course: Course) -> Iterator[CourseDefined]:
+    if course.id == "c2":
+        yield DEFINED
+    return [DEFINED.with_tags("more")]  # type: ignore[return-value]
+
+
+@command
+def define_anything(course: Course, what: Any) -> Iterator[CourseDefined]:
+    yield DEFINED
+
+
+@command
+def define_many(course: Course, count: int) -> Iterator[CourseDefined]:
+    for capacity in range(count):
+        yield CourseDefined(course=course.id, capacity=capacity)
+
+
+async def later(_: Any) -> list[Event]:
+    return something(_)
+
+
+def one_by_one(_: Any) -> Iterator[bool]:
+    yield False
+
+
+def collected_outside(store: EventStore) -> None:
+    store.boundary(Course("c1")).append(DEFINED)
+
+
 @dataclass
 class Decorated(Projection):
     id: CourseId
@@ -94,6 +131,14 @@ MISTAKES: dict[str, Mistake] = {
     "options: no attempt": lambda _: enroll.with_options(attempts=0),
     "caused by text": lambda _: enroll.caused_by("x"),  # type: ignore[arg-type]
     "caused by an event without an id": lambda _: enroll.caused_by(DEFINED),  # type: ignore[arg-type]
+    "a call without the time": lambda _: list(define_now(Course("c1"))),
+    "execute: events that are returned": lambda store: store.execute(define_and_return, Course("c1")),
+    "execute: more events that are returned": lambda store: store.execute(define_and_return, Course("c2")),
+    "execute: a projection as a value": lambda store: store.execute(
+        define_anything, Course("c1"), Student("s1")
+    ),
+    "execute: too many events": lambda store: store.execute(define_many, Course("c1"), 10_001),
+    "command: commutative is text": lambda _: command(commutative="false"),  # type: ignore[call-overload]
     "execute: no command": lambda store: store.execute(print),
     "execute: no arguments": lambda store: store.execute(enroll),
     "execute: an unknown argument": lambda store: store.execute(enroll, Student("s1"), cours="c1"),
@@ -111,6 +156,11 @@ MISTAKES: dict[str, Mistake] = {
     "project: a class without its key": lambda store: store.project(Course),
     "project: a key twice": lambda store: store.project(Course("c1"), "c2"),
     "boundary: nothing": lambda store: store.boundary().__enter__(),
+    "boundary: collected outside": collected_outside,
+    "boundary: states before the read": lambda store: store.boundary(Course("c1")).states,
+    "boundary: events before the read": lambda store: store.boundary(Course("c1")).events,
+    "boundary: the head before the read": lambda store: store.boundary(Course("c1")).head,
+    "boundary: a query": lambda store: store.boundary(Query.tag("a")),
     "boundary: text": lambda store: store.boundary("course:c1"),
     "boundary: entered twice": _enter_twice,
     "project: a dataclass": lambda store: store.project(Decorated("c1")),  # type: ignore[call-arg]
@@ -125,6 +175,9 @@ MISTAKES: dict[str, Mistake] = {
     "decide: no tags": lambda store: store.decide([], nothing),
     "decide: tags that are numbers": lambda store: store.decide({5}, nothing),
     "decide: an empty name": lambda store: store.decide("", nothing),
+    "decide: an async function": lambda store: store.decide({"course:c1"}, later),
+    "decide: events as a value": lambda store: store.decide({"course:c1"}, lambda _: Decision([DEFINED])),
+    "decide: a tuple": lambda store: store.decide({"course:c1"}, lambda _: ("done", [DEFINED])),
     "decide: no function": lambda store: store.decide({"course:c1"}, None),
     "decide: a number": lambda store: store.decide({"course:c1"}, lambda _: 5),
     "decide: a class": lambda store: store.decide({"course:c1"}, lambda _: CourseDefined),
@@ -134,6 +187,10 @@ MISTAKES: dict[str, Mistake] = {
     "decide: tag_with text": lambda store: store.decide({"course:c1"}, something, tag_with=lambda _: "vip"),
     "decide: tag_with None": lambda store: store.decide({"course:c1"}, something, tag_with=lambda _: None),
     "decide: a stream that is a number": lambda store: store.decide({"course:c1"}, something, stream=5),
+    "decide: a condition with a position": lambda store: store.decide(
+        {"course:c1"}, something, condition=AppendCondition(Query.all())
+    ),
+    "decide: an async tag_with": lambda store: store.decide({"course:c1"}, something, tag_with=later),
     "decide: a condition that is text": lambda store: store.decide({"course:c1"}, something, condition="x"),
     "decide: attempts as text": lambda store: store.decide({"course:c1"}, something, attempts="many"),
     "stream_for: text": lambda _: stream_for("course:c1"),
@@ -150,6 +207,15 @@ MISTAKES: dict[str, Mistake] = {
     "tags that are text": lambda _: DEFINED.to_event(tags="vip"),
     "decode: no class": lambda _: DEFINED.to_event().decode(5),  # type: ignore[arg-type]
     "from_event: None": lambda _: CourseDefined.from_event(None),  # type: ignore[arg-type]
+    "a stream that is None": lambda _: Query.stream(None),  # type: ignore[arg-type]
+    "a subject that is None": lambda _: Query.subject(None),  # type: ignore[arg-type]
+    "exists: None": lambda store: store.exists(None),
+    "a matcher that is async": lambda _: Query.of(QueryItem(where=later)),  # type: ignore[arg-type]
+    "a matcher that yields": lambda _: Query.of(QueryItem(where=one_by_one)),  # type: ignore[arg-type]
+    "retag: a prefix with its colon": lambda store: store.retag(1, replace={"course:": ["c2"]}),
+    "retag: an event": lambda store: store.retag(DEFINED.to_event(), add=["a"]),
+    "strict_tags is text": lambda _: strandline.connect("memory:", strict_tags="no"),  # type: ignore[arg-type]
+    "create is a number": lambda _: strandline.connect("memory:", create=0),
     "a query for an empty key": lambda _: Query.of(QueryItem(key="")),
     "foreign: tags that are text": lambda _: Event.from_foreign({"type": "A"}, tags="course"),  # type: ignore[arg-type]
     "foreign: a prefix that is None": lambda _: Event.from_foreign({"type": "A"}, tags={None: "type"}),
@@ -192,3 +258,22 @@ class Nowhere(tzinfo):
 def test_a_time_zone_that_has_no_offset_is_none() -> None:
     with strandline.connect("memory:") as store, pytest.raises(InvalidInput, match="needs a time zone"):
         store.position_at(datetime(2026, 1, 1, tzinfo=Nowhere()))
+
+
+def test_a_command_may_return_an_event_that_it_yielded_or_take_ten_thousand() -> None:
+    @command
+    def define(course: Course) -> Iterator[CourseDefined]:
+        yield DEFINED
+        return DEFINED  # type: ignore[return-value]
+
+    with strandline.connect("memory:") as store:
+        assert store.execute(define, Course("c1")).value is DEFINED  # type: ignore[comparison-overlap]
+        assert store.execute(define_many, Course("c1"), 10_000).count == 10_000
+        assert store.decide({"course:c1"}, lambda _: Decision(DEFINED, [DEFINED])).value is DEFINED
+
+
+def test_the_time_that_is_passed_to_a_plain_call_is_taken() -> None:
+    assert list(define_now(Course("c1"), now=datetime(2026, 1, 1, tzinfo=UTC))) == [DEFINED]
+    assert list(define_now(Course("c1"), datetime(2026, 1, 1, tzinfo=UTC))) == [DEFINED]
+    with pytest.raises(TypeError, match="missing"):
+        define_now()  # type: ignore[call-arg]

@@ -357,6 +357,34 @@ def test_async_stores_do_the_same(place: Place) -> None:
     asyncio.run(main())
 
 
+def test_an_open_boundary_is_not_entered_by_another_task(place: Place) -> None:
+    async def main() -> None:
+        async with place.connect_async() as store:
+            boundary = store.boundary(Course("c1"))
+
+            async def define(capacity: int) -> int:
+                async with boundary:
+                    boundary.append(CourseDefined(course=CourseId("c1"), capacity=capacity))
+                    await asyncio.sleep(0.01)
+                return capacity
+
+            outcomes = await asyncio.gather(define(1), define(2), return_exceptions=True)
+            assert outcomes[0] == 1
+            assert isinstance(outcomes[1], InvalidInput)
+            assert boundary.result is not None
+            assert (boundary.result.count, await store.head()) == (1, 1)
+
+    asyncio.run(main())
+
+
+def test_a_boundary_whose_read_failed_can_be_entered_again(store: EventStore) -> None:
+    store.append(Event("CourseDefined", b"?", tags=["course:c1"]))
+    boundary = store.boundary(Course("c1"))
+    for _ in range(2):
+        with pytest.raises(InvalidEvent), boundary:
+            pass
+
+
 class OtherCourseId(TagId, prefix="course"): ...
 
 

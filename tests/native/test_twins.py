@@ -731,15 +731,13 @@ def test_conditions_do_not_wait_for_the_garbage_collector() -> None:
     assert condition.parts == (condition,)
 
 
-def test_the_suite_of_an_engine_passes_without_native_code() -> None:
-    tests = [
-        "tests/test_conformance.py",
-        "tests/test_stateful.py",
-        "tests/test_model.py",
-        "tests/test_races.py",
-    ]
+ENGINES = [f"tests/test_{name}.py" for name in ("conformance", "stateful", "model", "races")]
+
+
+@pytest.mark.parametrize(("some", "tests"), [("sqlite", ENGINES), ("not postgres", ["tests/domain"])])
+def test_engines_and_decisions_pass_their_tests_without_native_code(some: str, tests: list[str]) -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", "sqlite", *tests],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", some, *tests],
         cwd=Path(strandline.__file__).parents[2],
         env={**os.environ, "STRANDLINE_NATIVE": "0"},
         capture_output=True,

@@ -57,8 +57,20 @@ def resolve(annotations: Mapping[str, Any], names: Names, where: str) -> dict[st
 
 
 def meant(annotation: Any) -> Any:
-    """The type inside `Annotated`."""
+    """The type inside `Annotated`, and that of a name made by `type Name = …`."""
+    if type(annotation).__name__ == "TypeAliasType":  # typing has it from Python 3.12 on
+        return meant(annotation.__value__)
     return typing.get_args(annotation)[0] if typing.get_origin(annotation) is typing.Annotated else annotation
+
+
+def bound_of(variable: typing.TypeVar) -> Any:
+    """What a variable is bound to, if it is."""
+    bound = variable.__bound__
+    if isinstance(bound, typing.ForwardRef):
+        module = sys.modules.get(variable.__module__)
+        names: Names = ChainMap({} if module is None else vars(module))
+        return resolve({"bound": bound.__forward_arg__}, names, f"the variable {variable.__name__}")["bound"]
+    return bound
 
 
 def is_class_var(annotation: Any) -> bool:
@@ -70,8 +82,10 @@ def is_class_var(annotation: Any) -> bool:
 
 def alternatives(annotation: Any) -> tuple[Any, ...]:
     """The types of a union; one type is a union of itself."""
-    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
-    return typing.get_args(annotation) if is_union else (annotation,)
+    annotation = meant(annotation)
+    if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
+        return (annotation,)
+    return tuple(each for part in typing.get_args(annotation) for each in alternatives(part))
 
 
 def place(function: Callable[..., Any]) -> str:

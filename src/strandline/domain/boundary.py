@@ -43,7 +43,7 @@ def begin(projections: list[Projection]) -> list[Member]:
     if not projections:
         raise InvalidQuery(
             "a decision without projections depends on nothing",
-            hint="give the command a projection parameter, or use store.append",
+            hint="give it a projection, of which an empty list has none, or use store.append",
         )
     usual: list[Member] | None = None if native is None else native.begin(projections)
     return [Member.begin(projection) for projection in projections] if usual is None else usual

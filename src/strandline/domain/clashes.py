@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput
-from ..tag_id import TagId, is_same_class
+from ..tag_id import TagId, hint_of_twins, is_same_class
 
 if TYPE_CHECKING:
     from .event import DomainEvent
@@ -25,7 +25,8 @@ def _refuse(where: str, what: str, option: str, named: Iterable[tuple[str, type]
         if not is_same_class(other, cls):
             raise InvalidInput(
                 f"{where}: {_name(other)} and {_name(cls)} both have the {what} {name!r}",
-                hint=f'use one class for both, or write class {cls.__name__}(…, {option}="…")',
+                hint=hint_of_twins(other, cls)
+                or f'use one class for both, or write class {cls.__name__}(…, {option}="…")',
             )
 
 

@@ -16,7 +16,7 @@ import msgspec
 from ..append import AppendResult
 from ..errors import InvalidEvent, InvalidInput
 from ..event import Event, SequencedEvent, check_metadata
-from ..names import check_key, check_name, name_list
+from ..names import check_flag, check_key, check_name, name_list
 from .annotations import Names, names_here
 from .event import VERSION, DomainEvent
 from .handlers import check_events
@@ -70,6 +70,12 @@ class Command(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Decide, without any store."""
+        for name, value in self._signature.with_defaults(args, kwargs).items():
+            if value is NOW:
+                raise InvalidInput(
+                    f"{self.name} asks for the time, and only a store that executes it fills {name}",
+                    hint=f"pass it: {self._function.__name__}(…, {name}={name}), or a time of your own in a test",
+                )
         return self._function(*args, **kwargs)
 
     @property
@@ -216,6 +222,7 @@ def command(
     idempotency keys belong to, is the function's with the module's; give one that stays if those may change.
     """
     here = names_here()
+    check_flag(commutative, "commutative")
     if function is None:
         return functools.partial(_make, commutative=commutative, guard=guard, name=name, here=here)
     return _make(function, commutative=False, guard=(), name=None, here=here)
@@ -264,7 +271,7 @@ _CALL = 'pass the command itself, then its arguments: store.execute(enroll, Stud
 _GUARD = "write @command(commutative=True, guard=[CourseClosed])"
 
 
-def collected(name: str, returned: Any) -> tuple[list[Event | DomainEvent], Any]:
+def collected(name: str, returned: Any, hint: str = "yield events") -> tuple[list[Event | DomainEvent], Any]:
     """The events that a decision of this name gave, and the value that it returned if it is a generator."""
     if returned is None:
         return [], None
@@ -272,7 +279,7 @@ def collected(name: str, returned: Any) -> tuple[list[Event | DomainEvent], Any]
         if isinstance(returned, (Event, DomainEvent)):
             return [returned], None
         if not isinstance(returned, Iterable):
-            raise _no_event(name, returned)
+            raise _no_event(name, returned, hint)
     events: list[Event | DomainEvent] = []
     value = None
     steps = iter(returned)
@@ -281,12 +288,23 @@ def collected(name: str, returned: Any) -> tuple[list[Event | DomainEvent], Any]
             event = next(steps)
         except StopIteration as end:
             value = end.value
+            refuse_lost(name, events, value)
             break
         if not isinstance(event, (Event, DomainEvent)):
-            raise _no_event(name, event)
+            raise _no_event(name, event, hint)
         events.append(event)
     return events, value
 
 
-def _no_event(name: str, given: object) -> InvalidEvent:
-    return InvalidEvent(f"{name} gave a {type(given).__name__} where an event belongs", hint="yield events")
+def refuse_lost(name: str, events: list[Event | DomainEvent], value: object) -> None:
+    """Refuse a value that is an event, or has one, that nobody will write."""
+    for each in value if isinstance(value, (list, tuple)) else (value,):
+        if isinstance(each, (Event, DomainEvent)) and not any(each is event for event in events):
+            raise InvalidEvent(
+                f"{name} returned a {type(each).__name__} as its value, which is not written",
+                hint="write yield instead of return, or yield from [events]",
+            )
+
+
+def _no_event(name: str, given: object, hint: str) -> InvalidEvent:
+    return InvalidEvent(f"{name} gave a {type(given).__name__} where an event belongs", hint=hint)

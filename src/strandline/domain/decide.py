@@ -57,9 +57,12 @@ def instances(projections: Sequence[object]) -> list[Projection]:
     found = []
     for projection in projections:
         if not isinstance(projection, Projection):
+            is_query = isinstance(projection, (Query, str))
             raise InvalidInput(
                 f"a boundary consists of projections, not {projection!r:.80}",
-                hint='write store.boundary(Course("c1"))',
+                hint="write store.decide(…) for a query, tags or a stream"
+                if is_query
+                else 'write store.boundary(Course("c1"))',
             )
         refuse_own_beginning(type(projection))
         found.append(projection)

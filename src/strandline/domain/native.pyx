@@ -8,7 +8,7 @@ cold, and a decision costs what it touches: there is less of that here than in t
 
 from copy import deepcopy
 
-from ..append import AppendRequest
+from ..append import MAX_EVENTS, AppendRequest
 from ..event import Event, SequencedEvent
 from ..query import Query, QueryItem
 
@@ -370,6 +370,8 @@ def append_of(list members, list decided, encode):
     """See `appending.py`: the request, and each event with what a reader makes of it; None if not all is plain."""
     cdef list written = [], events = []
     cdef tuple layout
+    if len(decided) > <Py_ssize_t>MAX_EVENTS:
+        return None
     for event in decided:
         kind = type(event)
         shape = None if kind is Event else getattr(kind, "__shape__", None)

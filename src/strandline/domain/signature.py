@@ -10,11 +10,12 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from ..callables import is_async
 from ..errors import InvalidInput, InvalidQuery
 from ..event import Event, SequencedEvent
 from ..names import name_list
-from ..tag_id import TagId, is_same_class
-from .annotations import Names, Unresolved, meant, names_of, place, resolve
+from ..tag_id import TagId, hint_of_twins, is_same_class
+from .annotations import Names, Unresolved, bound_of, meant, names_of, place, resolve
 from .boundary import refuse_clashes_of
 from .event import DomainEvent
 from .projection import Projection, refuse_own_beginning
@@ -53,7 +54,7 @@ class Signature:
             for each in self._signature.parameters.values()
         )
         self._where = place(function)
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        if is_async(function) or inspect.isasyncgenfunction(function):
             raise InvalidInput(
                 f"{self._where} is async: a decision waits for nothing",
                 hint=f"write def {function.__name__}(…) and ask before the command for what it needs",
@@ -77,6 +78,15 @@ class Signature:
             else _argument(kind, name, value)
             for (name, kind), value in zip(kinds.items(), args, strict=True)
         ]
+
+    def with_defaults(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call that is no execution, by name, as far as there are any."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError:  # Python tells what is wrong
+            return {}
+        bound.apply_defaults()
+        return bound.arguments
 
     def call(self, values: list[Any]) -> Any:
         """Call the function with arguments in the order of its parameters."""
@@ -198,8 +208,10 @@ def _is_id(kind: type) -> bool:
 
 def _class_of(annotation: Any) -> Any:
     """The class that is meant: that of a generic one, of a variable that stands for one, or of a NewType."""
+    annotation = meant(annotation)
     if isinstance(annotation, typing.TypeVar):
-        return _class_of(annotation.__bound__)
+        bound = bound_of(annotation)
+        return annotation if bound is None else _class_of(bound)
     if isinstance(annotation, typing.NewType):
         return _class_of(annotation.__supertype__)
     origin = typing.get_origin(annotation)
@@ -211,7 +223,9 @@ def _types_in(annotation: Any) -> Iterator[type]:
     annotation = _class_of(annotation)
     if typing.get_origin(annotation) in (type, Callable):  # these say something about them, but hold none
         return
-    inner = typing.get_args(annotation)
+    inner = (
+        annotation.__constraints__ if isinstance(annotation, typing.TypeVar) else typing.get_args(annotation)
+    )
     for each in inner:
         yield from _types_in(each)
     if not inner and isinstance(annotation, type):
@@ -235,6 +249,11 @@ def _value(name: str, value: Any) -> Any:
             f"{name} is a {type(value).__name__}, which can be used once: a command may decide several times",
             hint=f"pass a list: list({name})",
         )
+    if isinstance(value, Projection):
+        raise InvalidInput(
+            f"{name} is a {type(value).__name__}, but its type does not say so: it would not be folded",
+            hint=f"annotate it with its class, {name}: {type(value).__name__}",
+        )
     inside = value.values() if isinstance(value, dict) else value
     if isinstance(value, _HOLDING) and any(isinstance(each, Projection) for each in inside):
         raise InvalidInput(
@@ -251,6 +270,6 @@ def _projection(kind: type[Projection], name: str, value: Any) -> Projection:
         # A subclass would do for the function, but the boundary is what the signature says.
         raise InvalidInput(
             f"{name} is a {kind.__name__}, not a {type(value).__name__}",
-            hint=f"pass {kind.__name__}(…) for {name}",
+            hint=hint_of_twins(type(value), kind) or f"pass {kind.__name__}(…) for {name}",
         )
     return kind(*value) if isinstance(value, tuple) else kind(value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVarTuple
 
@@ -25,24 +26,38 @@ _NOTHING_KEPT = DecisionCache(0)
 class Unit(Generic[*Ts]):
     """What both kinds of boundary have: folded states, the events they were folded from, the head, the result."""
 
-    states: tuple[*Ts]
-    """The projections as of the read."""
-
     def __init__(self, projections: Sequence[Projection]) -> None:
         self._projections = projections
         self._members = begin_by_hand(projections)
-        self.events: list[SequencedEvent] = []
-        self.head = 0
+        self._read: tuple[tuple[*Ts], list[SequencedEvent], int] | None = None
         self.result: AppendResult | None = None
         self._collected: list[Event | DomainEvent] = []
         self._is_open = False
 
+    @property
+    def states(self) -> tuple[*Ts]:
+        """The projections as of the read."""
+        return self._what_was_read()[0]
+
+    @property
+    def events(self) -> list[SequencedEvent]:
+        """What they were folded from."""
+        return self._what_was_read()[1]
+
+    @property
+    def head(self) -> int:
+        """The position up to which was read."""
+        return self._what_was_read()[2]
+
+    def _what_was_read(self) -> tuple[tuple[*Ts], list[SequencedEvent], int]:
+        if self._read is None:
+            raise _not_open()
+        return self._read
+
     def append(self, *events: Event | DomainEvent) -> None:
         """Collect events; they are written when the block ends."""
         if not self._is_open:
-            raise InvalidInput(
-                "the boundary is not open", hint="write: with store.boundary(…) as b: b.append(…)"
-            )
+            raise _not_open()
         for event in events:
             if not isinstance(event, (Event, DomainEvent)):
                 raise InvalidInput(
@@ -51,22 +66,31 @@ class Unit(Generic[*Ts]):
                 )
         self._collected.extend(events)
 
-    def _begin(self) -> Steps[None]:
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        """Nobody else may enter from now on, also while the read is awaited."""
         if self._is_open:
             raise InvalidInput(
                 "the boundary is open already",
                 hint="make one of its own for the inner block: store.boundary(…)",
             )
+        self._is_open = True
+        try:
+            yield
+        except BaseException:
+            self._is_open = False
+            raise
+
+    def _begin(self) -> Steps[None]:
         self._members = begin_by_hand(self._projections)  # whoever tries again begins anew
         self._collected = []
         self.result = None
         seen: list[SequencedEvent] = []
         yield from catch_up(self._members, _NOTHING_KEPT, seen)
         by_position = {event.position: event for event in seen}
-        self.events = [by_position[position] for position in sorted(by_position)]
-        self.head = self._members[0].head
-        self.states = tuple(member.state for member in self._members)  # type: ignore[assignment]
-        self._is_open = True
+        states: Any = tuple(member.state for member in self._members)
+        events = [by_position[position] for position in sorted(by_position)]
+        self._read = states, events, self._members[0].head
 
     def _end(self) -> Steps[None]:
         self._is_open = False
@@ -80,6 +104,12 @@ class Unit(Generic[*Ts]):
             self.result = AppendResult(self.head, self.head, 0)
 
 
+def _not_open() -> InvalidInput:
+    return InvalidInput(
+        "the boundary is not open", hint="write: with store.boundary(…) as b: b.states …, b.append(…)"
+    )
+
+
 class Boundary(Unit[*Ts]):
     """`with store.boundary(Course("c1"), Student("s1")) as b:`. An exception in the block appends nothing."""
 
@@ -88,7 +118,8 @@ class Boundary(Unit[*Ts]):
         self._take = take
 
     def __enter__(self) -> Self:
-        self._take(self._begin())
+        with self._opening():
+            self._take(self._begin())
         return self
 
     def __exit__(
@@ -107,7 +138,8 @@ class AsyncBoundary(Unit[*Ts]):
         self._take = take
 
     async def __aenter__(self) -> Self:
-        await self._take(self._begin())
+        with self._opening():
+            await self._take(self._begin())
         return self
 
     async def __aexit__(

@@ -7,7 +7,8 @@ from typing import Any, Generic, TypedDict, TypeVar
 
 import msgspec
 
-from ..append import AppendCondition, AppendRequest, AppendResult
+from ..append import AppendRequest, AppendResult
+from ..callables import is_async
 from ..engine import Page
 from ..errors import InvalidEvent, InvalidInput, InvalidQuery
 from ..event import Event, SequencedEvent
@@ -17,7 +18,7 @@ from ..query import Query, QueryItem
 from ..tag_id import TagId
 from . import missing_tags
 from .boundary import nothing_newer
-from .command import ATTEMPTS, Executed, check_attempts, collected
+from .command import ATTEMPTS, Executed, check_attempts, collected, refuse_lost
 from .event import DomainEvent
 from .projection import Projection
 from .retry import Decided, until_accepted
@@ -73,14 +74,19 @@ def decide(
             f"what decides is a function, not {type(function).__name__}",
             hint="write store.decide(tags, lambda events: [Event(…)])",
         )
-    if tag_with is not None and not callable(tag_with):
+    if is_async(function):
         raise InvalidInput(
-            f"tag_with is a function, not {type(tag_with).__name__}",
+            "what decides is a plain function: a decision waits for nothing",
+            hint="write def decide(events): …; of an async store, store.decide(…) itself is awaited",
+        )
+    if tag_with is not None and (not callable(tag_with) or is_async(tag_with)):
+        raise InvalidInput(
+            f"tag_with is a plain function of an event, not {tag_with!r:.60}",
             hint="write tag_with=lambda event: [tags]",
         )
     scope = scope_of(boundary)
     destination = _destination(scope, stream)
-    guarded = AppendCondition(scope.query if condition is None else condition).fail_if_events_match
+    guarded = scope.query if condition is None else _narrower(condition)
 
     def once() -> Steps[Decided]:
         found: Page = yield ReadEvents(scope.query)
@@ -93,6 +99,15 @@ def decide(
         return Decided(request, value, AppendResult(0, 0, 0), told)
 
     return until_accepted(once, check_attempts(attempts))
+
+
+def _narrower(condition: Query) -> Query:
+    if not isinstance(condition, Query):
+        raise InvalidQuery(
+            f"condition is a query, not {type(condition).__name__}",
+            hint="write condition=Query.of(…): what refuses the append is what of it is newer than the read",
+        )
+    return condition
 
 
 def scope_of(boundary: Query | Iterable[str]) -> Scope:
@@ -129,9 +144,13 @@ def _call(
     name = getattr(function, "__qualname__", repr(function))
     returned = function(events)
     if isinstance(returned, Decision):
-        decided, _ = collected(name, returned.events)
+        decided, _ = collected(name, returned.events, _GIVE)
+        refuse_lost(name, decided, returned.value)
         return decided, returned.value
-    return collected(name, returned)
+    return collected(name, returned, _GIVE)
+
+
+_GIVE = "return or yield events; with a value for the caller: return Decision(value, events)"
 
 
 def _addressed(event: Event | DomainEvent, tag_with: TagWith | None, stream: str | None) -> Event:
