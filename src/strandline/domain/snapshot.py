@@ -10,9 +10,10 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import re
 import warnings
-from collections.abc import Sequence
-from types import CodeType
+from collections.abc import Collection, Sequence
+from types import FunctionType
 from typing import Any
 
 import msgspec
@@ -26,6 +27,8 @@ from .projection import Projection
 from .shape import shape_of
 from .steps import LoadSnapshot, SaveSnapshot, Steps
 
+_ADDRESS = re.compile(" at 0x[0-9A-Fa-f]+")
+
 
 class SnapshotFailed(UserWarning):
     """The state of a projection could not be kept. Decisions are right without it, and slower."""
@@ -34,6 +37,8 @@ class SnapshotFailed(UserWarning):
 def begin(member: Member) -> Steps[None]:
     """Let a member that has nothing folded yet begin with its snapshot, if there is one."""
     cls: Any = type(member.state)
+    if not _is_told_apart(cls):
+        return
     found: Snapshot | None = yield LoadSnapshot(_name(cls), _key(member))
     if found is not None and found.version == version_of(cls):
         with contextlib.suppress(msgspec.MsgspecError):  # whatever that is, it is no state
@@ -47,15 +52,50 @@ def is_due(member: Member) -> bool:
 
 
 def save(member: Member) -> Steps[None]:
-    """Keep the state of a member."""
+    """Keep the state of a member. What prevents that is a warning: the append that led to it may be done."""
     cls: Any = type(member.state)
     member.unsaved = 0
+    if not _is_told_apart(cls):
+        _warn_of_twins(cls)
+        return
     try:
         state = _encoded(member.state)
         yield SaveSnapshot(Snapshot(_name(cls), _key(member), version_of(cls), member.head, state))
-    except StrandlineError as error:
-        message = f"the state of {member.state!r:.80} was not kept: {error}"
-        warnings.warn(f"{message}; {error.hint}", SnapshotFailed, stacklevel=callers())
+    except Exception as error:  # noqa: BLE001  (even to show a state may fail)
+        reason = f"{error}; {error.hint}" if isinstance(error, StrandlineError) else repr(error)
+        key = ", ".join(map(repr, member.key))
+        message = f"the state of {cls.__name__}({key}) was not kept: {reason}"
+        warnings.warn(message, SnapshotFailed, stacklevel=callers())
+
+
+@functools.cache
+def _is_told_apart(cls: type[Projection]) -> bool:
+    """Whether its name and version tell a class from all others: who gives it a version of its own says so."""
+    return "_version" in vars(cls) or all(
+        _is_plain(value)
+        for base in cls.__mro__
+        if "<locals>" in base.__qualname__
+        for name, value in vars(base).items()
+        if not name.startswith("__") and name not in shape_of(cls).fields and not hasattr(Projection, name)
+    )
+
+
+def _is_plain(value: object) -> bool:
+    """Whether it is a function that has nothing but classes from the function around it: then it is the same each time."""
+    if not isinstance(value, FunctionType) or value.__defaults__ or value.__kwdefaults__:
+        return False
+    try:
+        return all(isinstance(cell.cell_contents, type) for cell in value.__closure__ or ())
+    except ValueError:  # what it refers to comes later
+        return False
+
+
+@functools.cache
+def _warn_of_twins(cls: type[Projection]) -> None:
+    """Tell once why a class has no snapshots; again if the warning is raised, for then nobody may have heard it."""
+    message = f"no state of {cls.__qualname__} is kept: define it at the top of a module, or say version=…"
+    reason = "classes that one function makes may differ in what cannot be seen"
+    warnings.warn(f"{message}: {reason}", SnapshotFailed, stacklevel=callers())
 
 
 def _encoded(state: Projection) -> bytes:
@@ -78,13 +118,21 @@ def same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return {type(one), type(other)} == {int, float} and bool(one == other)
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+        return _same_members(one, other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (set, frozenset)):
+        return _same_members(one, other)
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
     names = _names_of_fields(one)
     if names:  # a dataclass or a Struct may hold what has another type when it comes back
         return all(same(getattr(one, name), getattr(other, name)) for name in names)
     return bool(one == other)
+
+
+def _same_members(one: Collection[Any], other: Collection[Any]) -> bool:
+    """Whether two sets have the same members, or two dicts the same keys: a TagId equals its text."""
+    others = {member: member for member in other}
+    return len(one) == len(others) and all(each in others and same(each, others[each]) for each in one)
 
 
 def _names_of_fields(value: Any) -> Sequence[str]:
@@ -131,8 +179,6 @@ def version_of(cls: Any) -> str:
     shape = shape_of(cls)
     seen = [f"{name}: {kind}" for name, kind in shape.fields.items()]
     seen += [f"{name} = {_text(default)}" for name, default, _ in shape.state]
-    if "<locals>" in cls.__qualname__:  # one function may make several that differ in nothing else
-        seen += [_text_of_code(getattr(cls, handler.name)) for handler, _ in shape.handlers.values()]
     handled = sorted(f"{name} {event.event_version}" for name, (_, event) in shape.handlers.items())
     return f"{cls._version}-{hashlib.sha256(repr((seen, handled)).encode()).hexdigest()[:12]}"
 
@@ -145,12 +191,4 @@ def _text(value: object) -> str:
         return f"{type(value).__name__}({[(_text(key), _text(each)) for key, each in value.items()]})"
     if isinstance(value, (list, tuple)):
         return f"{type(value).__name__}({list(map(_text, value))})"
-    if isinstance(value, CodeType):
-        return f"{value.co_code!r} {value.co_names} {_text(value.co_consts)}"
-    return repr(value)
-
-
-def _text_of_code(handle: Any) -> str:
-    """What a handler does, and with which values of the function around it."""
-    cells = [cell.cell_contents for cell in handle.__closure__ or ()]
-    return f"{_text(handle.__code__)} {_text(handle.__defaults__)} {_text(cells)}"
+    return _ADDRESS.sub("", repr(value))  # as mere objects and functions have
