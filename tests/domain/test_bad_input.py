@@ -91,6 +91,10 @@ def one_by_one(_: Any) -> Iterator[bool]:
     yield False
 
 
+def _told(*what: Any) -> object:
+    return given(DEFINED).when(enroll, Student("s1"), Course("c1")).then_raises(*what)
+
+
 def collected_outside(store: EventStore) -> None:
     store.boundary(Course("c1")).append(DEFINED)
 
@@ -220,6 +224,9 @@ MISTAKES: dict[str, Mistake] = {
     "foreign: tags that are text": lambda _: Event.from_foreign({"type": "A"}, tags="course"),  # type: ignore[arg-type]
     "foreign: a prefix that is None": lambda _: Event.from_foreign({"type": "A"}, tags={None: "type"}),
     "story: text": lambda _: given("x"),  # type: ignore[arg-type]
+    "story: the text of an error": lambda _: _told("full"),
+    "story: an error itself": lambda _: _told(ValueError("full")),
+    "story: no regular expression": lambda _: _told(ValueError, "["),
     "story: no command": lambda _: given().when(None),  # type: ignore[arg-type]
     "interfering: no store": lambda _: interfering(None, DEFINED).__enter__(),  # type: ignore[arg-type]
     "interfering: no event": lambda store: interfering(store, 5).__enter__(),  # type: ignore[arg-type]

@@ -180,6 +180,7 @@ class Decision(Story, Generic[R]):
     ) -> Story:
         """Expect an error of this kind, with a text in which the regular expression `match` is found."""
         __tracebackhide__ = True
+        _check_errors(kind, match)
         if not isinstance(self.error, kind) or not re.search(match or "", str(self.error)):
             kinds = " or ".join(each.__name__ for each in (kind if isinstance(kind, tuple) else (kind,)))
             text = "" if match is None else f" with a text like {match!r}"
@@ -214,3 +215,19 @@ def _request(events: Sequence[AnyEvent], method: str) -> AppendRequest:
     if any(isinstance(event, (list, tuple)) for event in events):
         raise InvalidInput("events are given one by one, not in a list", hint=f"write {method}(*events)")
     return AppendRequest(events)
+
+
+def _check_errors(kind: object, match: str | None) -> None:
+    for each in kind if isinstance(kind, tuple) else (kind,):
+        if not isinstance(each, type) or not issubclass(each, Exception):
+            raise InvalidInput(
+                f"then_raises takes classes of errors, not {each!r:.60}",
+                hint='write then_raises(CourseFull), or then_raises(ValueError, match="full") for its text',
+            )
+    try:
+        re.compile(match or "")
+    except (re.error, TypeError) as error:
+        raise InvalidInput(
+            f"match is a regular expression, not {match!r:.60}: {error}",
+            hint="write re.escape(text) for plain text",
+        ) from error
