@@ -477,7 +477,8 @@ def _uuid(value: object) -> UUID:
         return UUID(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, AttributeError) as error:
         raise InvalidEvent(
-            f"an event id is a UUID or its text: {value!r:.80}", hint="leave id out to get a new one, or make one of a name: uuid5(NAMESPACE_URL, name)"
+            f"an event id is a UUID or its text: {value!r:.80}",
+            hint="leave id out to get a new one, or make one of a name: uuid5(NAMESPACE_URL, name)",
         ) from error
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 from uuid import UUID
 
 import msgspec
 
+from ..callables import never_runs
 from ..errors import InvalidEvent
 from ..event import Event, SequencedEvent
 from ..names import check_own_name, check_tags
 from . import codec
-from .annotations import name_of, names_here
-from .event_shape import EventShape, declare_event, event_shape
+from .annotations import Unresolved, name_of, names_here, own_annotations
+from .event_shape import EventShape, declare_event, event_shape, without_colon, without_type
 
 if TYPE_CHECKING:
     from msgspec import StructMeta
@@ -57,7 +59,10 @@ class EventMeta(StructMeta):
         **unknown: Any,
     ) -> Any:
         has_dict = any(not issubclass(base, msgspec.Struct) and base.__dictoffset__ for base in bases)
-        cls: Any = super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=True, gc=has_dict)
+        try:
+            cls: Any = super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=True, gc=has_dict)
+        except TypeError as error:
+            raise _no_event(name, namespace, error) from error
         if bases == (msgspec.Struct,):  # DomainEvent itself
             return cls
         if unknown:
@@ -71,11 +76,27 @@ class EventMeta(StructMeta):
         if stream is not None:
             cls.event_stream = stream
         _refuse_reserved(cls)
+        _refuse_untyped(cls, namespace)
         declare_event(cls, names_here())
         return cls
 
     def __init__(self, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **_: Any) -> None:
         super().__init__(name, bases, namespace)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "__dataclass_params__":  # what @dataclass writes first
+            raise InvalidEvent(
+                f"{name_of(self)} cannot be a dataclass: an event has its fields, and cannot be changed, without that",
+                hint="leave @dataclass away",
+            )
+        super().__setattr__(name, value)
+
+
+class _NoType:
+    """The type of an event of no class."""
+
+    def __get__(self, event: object, _: type) -> str:
+        raise AttributeError("event_type") if event is None else without_type()
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -87,7 +108,7 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
     field whose tag is the event's stream.
     """
 
-    event_type: ClassVar[str]
+    event_type: ClassVar[str] = _NoType()  # type: ignore[assignment]
     event_version: ClassVar[int]
     event_upcasts: ClassVar[dict[int, Upcast]]
     event_stream: ClassVar[str | None] = None
@@ -167,12 +188,13 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
             raise InvalidEvent(
                 f"a {type(event).__name__} is no event of a log", hint="pass an event that was read"
             )
+        shape = event_shape(cls)
         if event.type != cls.event_type:
             raise InvalidEvent(
                 f"{_name(event)} is not a {cls.__name__}, whose type is {cls.event_type}",
                 hint="look at event.type first",
             )
-        version, shape = _version_of(event), event_shape(cls)
+        version = _version_of(event)
         try:
             if version == cls.event_version:
                 decoded: Self = shape.decoder.decode(event.data)
@@ -219,11 +241,42 @@ _RESERVED = (
 
 def _refuse_reserved(cls: type[DomainEvent]) -> None:
     for name in cls.__struct_fields__:
-        if name in _RESERVED or hasattr(DomainEvent, name):
+        if name in _RESERVED or any(name in vars(base) for base in DomainEvent.__mro__):
             raise InvalidEvent(
                 f"{name_of(cls)}.{name} hides what every event has under that name",
                 hint=f"give the field another name: {name}_",
             )
+
+
+def _refuse_untyped(cls: type[DomainEvent], namespace: Mapping[str, Any]) -> None:
+    """Refuse what was meant as a field, but would be the same for all events, because it has no type."""
+    try:
+        typed = own_annotations(cls)
+    except Unresolved:  # from Python 3.14 on
+        return
+    for name, value in namespace.items():
+        is_method = callable(value) or hasattr(value, "__get__")
+        if name in typed or name.startswith("_") or name[:1].isupper():
+            continue
+        if (line := without_colon(name, value)) is None and not is_method:
+            line = f"{name}: {'str | None' if value is None else type(value).__name__} = {value!r:.60}"
+        if line is not None:
+            option = name.removeprefix("event_")
+            raise InvalidEvent(
+                f"{name_of(cls)}.{name} is no field, for it has no type",
+                hint=f"write class {cls.__name__}(DomainEvent, {option}={value!r:.60})"
+                if name in _RESERVED
+                else f"write {line}; if it is the same for all events, {name}: ClassVar = …",
+            )
+
+
+def _no_event(name: str, namespace: Mapping[str, Any], error: TypeError) -> InvalidEvent:
+    """What msgspec refuses, with the way out."""
+    hint = "derive it from one event class, and leave __init__, __new__ and __slots__ away: fields are given by name"
+    for field, value in namespace.items():
+        if isinstance(value, (list, dict, set)) and value and f"({value!r})" in str(error):
+            hint = f"write {field}: {type(value).__name__}[…] = msgspec.field(default_factory=lambda: {value!r:.60})"
+    return InvalidEvent(f"{name} cannot be an event: {error}", hint=hint)
 
 
 def _upcasts(name: str, version: object, namespace: Mapping[str, Any]) -> dict[int, Upcast]:
@@ -247,6 +300,8 @@ def _upcasts(name: str, version: object, namespace: Mapping[str, Any]) -> dict[i
             f"{name} has version {version} and upcasts from {[function.__upcasts__ for function in marked]}",
             hint=f"write one for each version before {version}, or raise version= to {max(found) + 1}",
         )
+    for function in marked:
+        _check_upcast(name, function)
     for missing in range(1, version):
         if missing not in found:
             raise InvalidEvent(
@@ -254,6 +309,23 @@ def _upcasts(name: str, version: object, namespace: Mapping[str, Any]) -> dict[i
                 hint=f"add to the class: @staticmethod @upcast({missing}) def … (data: dict) -> dict",
             )
     return found
+
+
+def _check_upcast(name: str, function: Upcast) -> None:
+    """Refuse one that cannot be called with the data, or gives something that it would have to be got out of."""
+    try:
+        inspect.signature(function).bind({})
+    except TypeError:
+        is_right = False
+    else:
+        is_right = not never_runs(function)
+    if not is_right:
+        own: Any = function
+        raise InvalidEvent(
+            f"the upcast {name}.{own.__name__} does not turn the data of an event into the next version's",
+            hint=f"write it without self, async and yield: @staticmethod @upcast({own.__upcasts__})"
+            f" def {own.__name__}(data: dict) -> dict",
+        )
 
 
 def unseen(data: bytes) -> Any:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
+import typing
 from collections.abc import Iterator, Sequence
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import msgspec
 from msgspec import inspect as shapes
+from msgspec.structs import FieldInfo
 
 from ..errors import InvalidEvent
 from ..tag_id import TagId, is_same_class
 from . import codec
-from .annotations import Names, Unresolved, name_of, names_of, own_annotations, resolve
+from .annotations import Names, Unresolved, name_of, names_of, own_annotations, resolve, text_of
 from .clashes import refuse_clashes
 
 if TYPE_CHECKING:
@@ -24,6 +31,8 @@ class EventShape:
     """The fields of an event class that are tags, its decoder and its stream, worked out once."""
 
     def __init__(self, cls: type[DomainEvent], here: Names | None = None) -> None:
+        if not hasattr(cls, "event_type"):
+            raise without_type()
         _settle(cls, here)
         fields = _fields(cls)
         self.is_fixed = all(_is_fixed(field.type) for field in fields)
@@ -39,6 +48,7 @@ class EventShape:
             if found
         ]
         self.decoder = _decoder(cls)
+        self._check_defaults(cls)
         self.stream_field = self._stream_field(cls)
         self._cls = cls
 
@@ -77,6 +87,28 @@ class EventShape:
         tag: str = getattr(event, self.stream_field).tag
         return tag
 
+    def _check_defaults(self, cls: type[DomainEvent]) -> None:
+        """Refuse a default that could not be written, and one that all events would share and may change."""
+        kinds = {name: kind for name, kind, _ in self._tag_fields}
+        if not cls.__struct_defaults__:
+            return
+        for field in msgspec.structs.fields(cls):
+            where = f"{name_of(cls)}.{field.name}"
+            # msgspec copies what is empty: [] is default_factory=list. Other factories are not ours to call.
+            is_empty = field.default_factory in _EMPTY
+            default = field.default_factory() if is_empty else field.default
+            if default is msgspec.NODEFAULT:
+                continue
+            _check_default(where, field, default)
+            if field.name in kinds:
+                list(_tags_of(default, where, kinds[field.name]))
+            if not is_empty and _may_change(default):
+                made = f"lambda: {default!r:.60}" if isinstance(default, tuple) else type(default).__name__
+                raise InvalidEvent(
+                    f"the default of {where} may change, and would do so for all events: {default!r:.80}",
+                    hint=f"write {_typed(field)} = msgspec.field(default_factory={made})",
+                )
+
     def _stream_field(self, cls: type[DomainEvent]) -> str | None:
         name = cls.event_stream
         if name is None:
@@ -89,6 +121,14 @@ class EventShape:
                 hint=f"name one of its fields that is one TagId, not optional and no list ({fields})",
             )
         return name
+
+
+def without_type() -> InvalidEvent:
+    """The error for what is no more than a `DomainEvent`."""
+    return InvalidEvent(
+        "a DomainEvent itself has no type and no fields: each type is a class",
+        hint="write class CourseDefined(DomainEvent): ..., and use that",
+    )
 
 
 def declare_event(cls: type[DomainEvent], here: Names) -> None:
@@ -138,10 +178,60 @@ def _decoder(cls: type[DomainEvent]) -> msgspec.json.Decoder[Any]:
         raise _not_json(cls, str(error)) from error
 
 
+def _check_default(where: str, field: FieldInfo, default: object) -> None:
+    """Refuse what could not be written, or would not be read again."""
+    try:
+        codec.decoder(field.type).decode(codec.encode(default))
+    except (InvalidEvent, msgspec.MsgspecError) as error:
+        factory = getattr(default, "default_factory", default)  # of dataclasses.field(…), or as it is
+        if callable(factory):
+            made = name_of(factory) if hasattr(factory, "__qualname__") else "…"
+            hint = f"write {_typed(field)} = msgspec.field(default_factory={made})"
+        elif default is None:
+            hint = f"write {field.name}: {text_of(field.type)} | None = None"
+        else:
+            hint = f"write one that is: {_typed(field)} = …"
+        raise InvalidEvent(
+            f"the default of {where} is not of its type, {text_of(field.type)}: {error}", hint=hint
+        ) from error
+
+
+def _typed(field: FieldInfo) -> str:
+    return f"{field.name}: {text_of(field.type)}"
+
+
+def _may_change(value: Any) -> bool:
+    """Whether something in a value can be changed."""
+    if isinstance(value, _NEVER_CHANGE):
+        return False
+    if isinstance(value, (tuple, frozenset)):
+        return any(map(_may_change, value))
+    for what_it_is, names in _RECORDS:
+        if getattr(getattr(value, what_it_is, None), "frozen", False):
+            return any(_may_change(getattr(value, name)) for name in getattr(value, names))
+    try:
+        return copy.deepcopy(value) is not value
+    except Exception:  # noqa: BLE001  (what cannot be copied is no mere value)
+        return True
+
+
+def without_colon(name: str, value: object) -> str | None:
+    """The line that was meant by `room = RoomId`, or by a field(…) without a type; None if it is something else."""
+    if isinstance(value, FIELD):
+        return f"{name}: list[str] = …"
+    is_type = isinstance(value, type) or typing.get_origin(value) is not None
+    # A class that is defined here is meant to be one.
+    return f"{name}: {text_of(value)}" if is_type and getattr(value, "__name__", "") != name else None
+
+
 def _not_json(cls: type[DomainEvent], what: str) -> InvalidEvent:
     return InvalidEvent(f"{name_of(cls)} cannot be read from JSON: {what}", hint=codec.JSON_TYPES)
 
 
+FIELD = (dataclasses.Field, type(msgspec.field()))
+_EMPTY = (list, dict, set)
+_NEVER_CHANGE = (str, bytes, int, float, date, time, timedelta, UUID, Decimal, Enum, msgspec.Raw)
+_RECORDS = (("__struct_config__", "__struct_fields__"), ("__dataclass_params__", "__dataclass_fields__"))
 _FIXED = (
     *(shapes.StrType, shapes.IntType, shapes.FloatType, shapes.BoolType, shapes.NoneType, shapes.BytesType),
     *(shapes.DateTimeType, shapes.DateType, shapes.TimeType, shapes.TimeDeltaType),

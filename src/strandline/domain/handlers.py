@@ -5,19 +5,32 @@ from __future__ import annotations
 import dis
 import inspect
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..callables import never_runs
 from ..errors import InvalidInput
-from .annotations import Names, alternatives, meant, name_of, names_of, place, resolve, text_of
+from ..event import SequencedEvent
+from ..tag_id import is_same_class
+from .annotations import (
+    Names,
+    alternatives,
+    meant,
+    name_of,
+    names_of,
+    own_annotations,
+    place,
+    resolve,
+    text_of,
+)
 from .event import DomainEvent
 from .usual import native
 
 if TYPE_CHECKING:
     from .projection import Projection
 
+_METHODS = (FunctionType, staticmethod, classmethod)
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -64,6 +77,45 @@ def check_events(classes: Sequence[object], where: str, hint: str) -> tuple[type
     return typing.cast("tuple[type[DomainEvent], ...]", tuple(classes))
 
 
+def mark(
+    handler: Any, classes: tuple[type[DomainEvent], ...], body: MutableMapping[str, Any], *, conflicts: bool
+) -> Any:
+    """Mark what is a handler; in the body of its class too, where something else may take its name."""
+    if isinstance(handler, (staticmethod, classmethod, property)):
+        raise InvalidInput(
+            f"@on is above a {type(handler).__name__}, which is no plain method",
+            hint="write: @on def … without staticmethod, classmethod or property",
+        )
+    name = getattr(handler, "__name__", "")
+    if getattr(handler, "__qualname__", "") == f"{body.get('__qualname__')}.{name}":
+        if hasattr(handler, "__on__"):
+            named = ", ".join(map(text_of, (*classes, *handler.__on__[0]))) or "CourseDefined"
+            raise InvalidInput(
+                f"{place(handler)} has two @on, of which one would be lost",
+                hint=f"write @on({named}) for all that it takes",
+            )
+        body.setdefault("__marked__", []).append(handler)
+    handler.__on__ = (classes, conflicts)
+    return handler
+
+
+def refuse_lost(cls: type[Projection]) -> None:
+    """A handler whose name means something else at the end of the class would never be called."""
+    marked = vars(cls).get("__marked__")
+    if marked is None:
+        return
+    del cls.__marked__  # type: ignore[attr-defined]
+    for handler in marked:
+        name = handler.__name__
+        now = vars(cls).get(name, handler)
+        if getattr(getattr(now, "__func__", now), "__on__", None) is not handler.__on__:
+            raise InvalidInput(
+                f"{place(handler)} is lost: there is another {name} below it, or a decorator above @on",
+                hint=f"give one of them another name, or write one for both: @on def {name}(self, event: A | B);"
+                " @on goes above other decorators",
+            )
+
+
 def handlers_of(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
     """The handlers of a class, those of its base classes included."""
     for name in dir(cls):
@@ -85,9 +137,14 @@ def handlers_of(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
                 hint="a handler takes the event, and if it likes the recorded one: (self, event, recorded)",
             )
         named, conflicts = function.__on__
-        if not named:
+        if named:
+            _refuse_others(function, parameters[0], named, where, here)
+        else:
             named = _annotated(function, parameters[0], where, here)
             function.__on__ = (named, conflicts)
+        if len(parameters) == 2:
+            _check_recorded(function, parameters[1], where, here)
+        _refuse_overwriting(cls, function, where)
         yield Handler(
             name,
             named,
@@ -115,7 +172,9 @@ def _refuse_forgotten(name: str, function: Any, here: Names | None) -> None:
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())[1:]
     gives_nothing = signature.return_annotation in (inspect.Signature.empty, None, "None")
-    if len(parameters) == 1 and gives_nothing and _is_event(function, parameters[0], here):
+    if not (1 <= len(parameters) <= 2 and gives_nothing and _is_event(function, parameters[0], here)):
+        return
+    if len(parameters) == 1 or _is_recorded(function, parameters[1], here):
         raise InvalidInput(
             f"{place(function)} takes an event, but is not marked as a handler",
             hint=f"write @on above it; what is not to be called for events is called _{name}",
@@ -123,15 +182,97 @@ def _refuse_forgotten(name: str, function: Any, here: Names | None) -> None:
 
 
 def _is_event(function: Any, parameter: inspect.Parameter, here: Names | None) -> bool:
+    return all(
+        isinstance(kind, type) and issubclass(kind, DomainEvent) for kind in _kinds(function, parameter, here)
+    )
+
+
+def _is_recorded(function: Any, parameter: inspect.Parameter, here: Names | None) -> bool:
     if parameter.annotation is inspect.Parameter.empty:
-        return False
+        return parameter.name == "recorded"
+    return _kinds(function, parameter, here) == (SequencedEvent,)
+
+
+def _kinds(function: Any, parameter: inspect.Parameter, here: Names | None) -> tuple[Any, ...]:
+    """The types of a parameter; anything if it has none, or it is not known yet."""
+    if parameter.annotation is inspect.Parameter.empty:
+        return (Any,)
     try:
         resolved = resolve({"it": parameter.annotation}, names_of(function, here), "")["it"]
     except InvalidInput:
-        return False
-    return all(
-        isinstance(kind, type) and issubclass(kind, DomainEvent) for kind in alternatives(meant(resolved))
+        return (Any,)
+    return alternatives(meant(resolved))
+
+
+def _refuse_others(
+    function: Any,
+    parameter: inspect.Parameter,
+    named: tuple[type[DomainEvent], ...],
+    where: str,
+    here: Names | None,
+) -> None:
+    """An annotation that is not of the events that `@on` names."""
+    if not _is_event(function, parameter, here):
+        return
+    kinds = _kinds(function, parameter, here)
+    for cls in named:
+        if not any(is_same_class(base, kind) for base in cls.__mro__ for kind in kinds):
+            raise InvalidInput(
+                f"{where} takes {text_of(cls)}, but {parameter.name} is annotated with "
+                f"{' | '.join(map(text_of, kinds))}",
+                hint=f"write @on alone and {parameter.name}: {' | '.join(map(text_of, named))}",
+            )
+
+
+def _check_recorded(function: Any, parameter: inspect.Parameter, where: str, here: Names | None) -> None:
+    """A second parameter that is meant for something else than the recorded event, which it is given."""
+    kinds = _kinds(function, parameter, here)
+    has_default = parameter.default is not inspect.Parameter.empty
+    if SequencedEvent in kinds or (not has_default and any(map(_may_be_recorded, kinds))):
+        return
+    raise InvalidInput(
+        f"{where} is given the recorded event as its second parameter, which is {parameter!s:.80}",
+        hint="write recorded: SequencedEvent, or leave it away; for events of several types, event: A | B",
     )
+
+
+def _may_be_recorded(kind: Any) -> bool:
+    return kind is Any or not isinstance(kind, type) or kind is object or getattr(kind, "_is_protocol", False)
+
+
+def _refuse_overwriting(cls: type[Projection], function: Any, where: str) -> None:
+    """A handler that gives a value to a method, which the next event or its kept state would call."""
+    for name in _sets(inspect.unwrap(function)):
+        known = inspect.getattr_static(cls, name, None)
+        is_fixed = isinstance(known, property) and known.fset is None
+        if is_fixed or (isinstance(known, _METHODS) and not _is_field(cls, name)):
+            raise InvalidInput(
+                f"{where} gives a value to self.{name}, which is a method",
+                hint=f"give the method another name: on_{name}",
+            )
+
+
+def _is_field(cls: type[Projection], name: str) -> bool:
+    return any(name in own_annotations(base) for base in cls.__mro__)
+
+
+def _sets(function: Any) -> Iterator[str]:
+    """The attributes that a method gives values to, by `self.x = …` and `self.x += …`."""
+    if type(function) is not FunctionType or not function.__code__.co_argcount:
+        return
+    own = function.__code__.co_varnames[0]
+    steps = [step for step in dis.get_instructions(function) if step.opname != "EXTENDED_ARG"]
+    for first, second, third in zip(steps, steps[1:], steps[2:], strict=False):
+        is_set = third.opname == "STORE_ATTR" and _is_variable(second, own)
+        is_changed = third.opname == "LOAD_ATTR" and second.opname == "COPY" and _is_variable(first, own)
+        if is_set or is_changed:
+            yield third.argval
+
+
+def _is_variable(step: dis.Instruction, name: str) -> bool:
+    """Whether a step puts a variable on top; newer Pythons put two at once."""
+    names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+    return step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) and names[-1] == name
 
 
 def _may_look(function: Any, parameter: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, Self, TypeVar, overload
 
@@ -13,7 +14,7 @@ from ..query import Query
 from ..tag_id import IdValue, TagId
 from .annotations import name_of, names_here
 from .event import DomainEvent
-from .handlers import check_events
+from .handlers import check_events, mark, refuse_lost
 from .shape import Shape, declare, shape_of
 from .usual import native
 
@@ -30,15 +31,17 @@ def on(*arguments: Any, conflicts: bool = True) -> Any:
     `@on(A, B)` names them, if an annotation cannot. With `conflicts=False` the events change the
     state, but do not spoil a decision that was made without them.
     """
+    if type(conflicts) is not bool:
+        raise InvalidInput(
+            f"conflicts={conflicts!r:.40} is neither True nor False",
+            hint="write @on(conflicts=False) for what spoils no decision",
+        )
+    body = sys._getframe(1).f_locals
     if len(arguments) == 1 and inspect.isfunction(arguments[0]):
-        return on()(arguments[0])
+        return mark(arguments[0], (), body, conflicts=conflicts)
     classes = check_events(arguments, "@on takes event classes, not", "write @on or @on(CourseDefined)")
 
-    def mark(handler: H) -> H:
-        handler.__on__ = (classes, conflicts)  # type: ignore[attr-defined]
-        return handler
-
-    return mark
+    return lambda handler: mark(handler, classes, body, conflicts=conflicts)
 
 
 class Projection:
@@ -71,10 +74,12 @@ class Projection:
                 hint="there are last_only=True, version=2 and snapshot_every=1000",
             )
         refuse_own_beginning(cls)
+        _refuse_hiding(cls)
+        refuse_lost(cls)
         if last_only is not None:
             cls._last_only = last_only
         if version is not None:
-            cls._version = version
+            cls._version = _whole(version, cls)
         if snapshot_every is not None:
             cls._snapshot_every = _every(snapshot_every, cls)
         declare(cls, names_here())
@@ -151,11 +156,40 @@ class Projection:
 
 def refuse_own_beginning(cls: type[Projection]) -> None:
     """Refuse a class that begins its states in its own way: they are also made without that, from their key."""
+    if vars(cls).get("__slots__"):
+        raise InvalidInput(
+            f"{name_of(cls)} has __slots__: its fields have values in the class that states begin with",
+            hint="leave __slots__ away",
+        )
     if cls.__init__ is not Projection.__init__ or cls.__new__ is not object.__new__:
         raise InvalidInput(
             f"{name_of(cls)} has an __init__ of its own: a state begins with the defaults of its fields",
             hint="write fields with defaults, seen: set[str] = set(), and no __init__, __new__ or @dataclass",
         )
+
+
+def _refuse_hiding(cls: type[Projection]) -> None:
+    """Refuse what takes the place of something that the library calls; `query` and `apply` are for users."""
+    for name in vars(Projection):
+        owner = next(base for base in cls.__mro__ if name in vars(base))
+        if (
+            name.startswith("_")
+            and not name.startswith("__")
+            and (owner is cls or not issubclass(owner, Projection))
+        ):
+            raise InvalidInput(
+                f"{name_of(owner)}.{name} hides what every projection has under that name",
+                hint=f"give it another name: {name.strip('_')}_",
+            )
+
+
+def _whole(version: int, cls: type[Projection]) -> int:
+    if version < 1:
+        raise InvalidInput(
+            f"the version of {name_of(cls)} is a whole number from 1, not {version}",
+            hint=f"write class {cls.__name__}(Projection, version=2) for the second",
+        )
+    return version
 
 
 def _every(events: int, cls: type[Projection]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import functools
 import inspect
 from collections import deque
@@ -14,8 +13,6 @@ from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
-
-import msgspec
 
 from ..errors import InvalidInput
 from ..event import SequencedEvent
@@ -35,7 +32,7 @@ from .annotations import (
 )
 from .clashes import refuse_clashes
 from .event import DomainEvent, quick_decoder, reader
-from .event_shape import event_shape
+from .event_shape import FIELD, event_shape, without_colon
 from .handlers import Handler, handlers_of
 from .usual import native
 
@@ -88,7 +85,10 @@ class Shape:
         self.key_names = tuple([name for name, _ in self.key])
         self.kinds = tuple([kind for _, kind in self.key])
         self._beginnings = tuple([f"{kind.prefix}:" for kind in self.kinds])
-        self._is_plain = all(kind.tag is TagId.tag and kind.__new__ is TagId.__new__ for kind in self.kinds)
+        self._is_plain = all(
+            kind.tag is TagId.tag and kind.__new__ is TagId.__new__ and kind.__init__ is TagId.__init__
+            for kind in self.kinds
+        )
         self.atoms = {*_PLAIN, *(kind for _, kind in self.key)}
         """Classes whose values are never copied; those that states are seen to have are added."""
         self.layout = (
@@ -123,7 +123,7 @@ class Shape:
 
     def is_atom(self, value: object) -> bool:
         """Whether a value of a state needs no copy."""
-        if isinstance(value, ATOMS):
+        if _is_atom(value):
             self.atoms.add(type(value))
             return True
         return False
@@ -167,7 +167,7 @@ class Shape:
                 hint=f"give the field another name: {name}_id or {name}_",
             )
         default = inspect.getattr_static(cls, name, _MISSING)
-        if isinstance(default, (dataclasses.Field, type(msgspec.field()))):
+        if isinstance(default, FIELD):
             raise InvalidInput(
                 f"{name_of(cls)}.{name} has a field(…) as its default",
                 hint=f"write the value itself, {name}: list[str] = []; each projection gets a copy",
@@ -200,11 +200,15 @@ class Shape:
         self.handlers[event.event_type] = (handler, event)
 
 
+def _is_atom(value: object) -> bool:
+    # A mere object is compared by what it is: MISSING = object().
+    return isinstance(value, ATOMS) or type(value) is object
+
+
 def _is_immutable(default: object, where: str) -> bool:
     """Whether all projections may have the same one; a tuple may have a list in it."""
     try:
-        # A mere object is compared by what it is: MISSING = object().
-        return isinstance(default, ATOMS) or type(default) is object or copy.deepcopy(default) is default
+        return _is_atom(default) or copy.deepcopy(default) is default
     except Exception as error:
         raise InvalidInput(
             f"the default of {where} cannot be copied: {error}",
@@ -254,7 +258,15 @@ def _refuse_shared(cls: type[Projection], fields: dict[str, Any]) -> None:
     """Refuse a list, say, that all states would change together, because it is no field."""
     for base in cls.__mro__:
         for name, value in tuple(vars(base).items()):
-            if isinstance(value, _CHANGING) and name not in fields and not _is_said_to_be_shared(base, name):
+            if name in fields or _is_said_to_be_shared(base, name):
+                continue
+            line = None if name.startswith("_") or name[:1].isupper() else without_colon(name, value)
+            if line is not None:
+                raise InvalidInput(
+                    f"{name_of(base)}.{name} is no field, for it has no type",
+                    hint=f"write {line}; if it is a constant, {name}: ClassVar = …",
+                )
+            if isinstance(value, _CHANGING):
                 kind = type(value).__name__
                 raise InvalidInput(
                     f"{name_of(base)}.{name} is one {kind} for all states: without a type it is no field",

@@ -85,7 +85,9 @@ class Folding:
         """The state of a key up to a position, from the log; position 0 if there is no event."""
         state, position = self._projection(*key), 0
         newest_first = self._fold.is_last_only
-        for event in all_events(self._engine, state.query(), Span(0, until, backwards=newest_first)):
+        for event in all_events(
+            self._engine, Projection.query(state), Span(0, until, backwards=newest_first)
+        ):
             self._fold.apply(state, event)
             position = event.position
             if newest_first:
