@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn, Protocol
 import msgspec
 
 from .errors import InvalidQuery
-from .event import encode_sorted
+from .event import SequencedEvent, encode_sorted
 from .names import RESERVED, RETAGGED, check_key, check_name, check_place, check_tags, index_tags, name_list
 from .speedups import native
 from .where import Payload, both, check_where, portable, where_matches
@@ -163,8 +163,18 @@ class QueryItem(FrozenValue):
             and (self.stream is None or self.stream == event.stream)
             and (self.subject is None or self.subject == event.subject)
             and (self.key is None or self.key == event.key)
-            and (self.where is None or where_matches(self.where, event))
+            and (self.where is None or self._where_holds(event, tags))
         )
+
+    def _where_holds(self, event: Tagged, tags: tuple[str, ...] | None) -> bool:
+        if self.looks_at_tags and tags is not None and isinstance(event, SequencedEvent):
+            event = event.with_present_tags(tags)
+        return where_matches(self.where, event)
+
+    @property
+    def looks_at_tags(self) -> bool:
+        """Whether its `where` may look at the tags of an event, as a callable may."""
+        return callable(self.where)
 
     def __and__(self, other: QueryItem) -> QueryItem | None:
         """The item that matches what both match; None if that can be no event."""

@@ -36,7 +36,7 @@ def fresh() -> tuple[type[Projection], Event]:
         def to_2(data: dict[str, Any]) -> dict[str, Any]:
             return {"course": data["course"], "line": {"name": "old"}}
 
-    class Lines(Projection, snapshot_every=1):
+    class Lines(Projection, snapshot_every=1, version=1):
         id: CourseId
         lines: list[Line] = []
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, List, NewType, TypeVar  # noqa: UP035
 
 import pytest
 from typing_extensions import TypeAliasType  # what `type Alias = …` makes from Python 3.12 on
 
 import strandline
-from strandline import DomainEvent, EventStore, InvalidInput, Projection, TagId, command, on
+from strandline import DomainEvent, Event, EventStore, InvalidInput, Projection, Query, TagId, command, on
 
 
 class BoxId(TagId): ...
@@ -132,8 +132,44 @@ def test_projections_that_nobody_would_fold_are_refused(store: EventStore, other
         store.execute(hidden, Plain("1"), others)
 
 
+class Alias312:
+    """What `type` makes from Python 3.12 on: the value is worked out when it is asked for."""
+
+    def __init__(self, value: Callable[[], Any]) -> None:
+        self._value = value
+
+    @property
+    def __value__(self) -> Any:
+        return self._value()
+
+
+Alias312.__name__ = "TypeAliasType"
+Json: Any = Alias312(lambda: str | list[Json] | dict[str, Json])
+
+
+def test_a_type_may_be_a_part_of_itself() -> None:
+    @command
+    def note(box: Plain, what: Json) -> Iterator[Filled]:
+        yield Filled(box=box.id, number=len(what))
+
+    with strandline.connect("memory:") as store:
+        assert store.execute(note, Plain("1"), ["a", ["b"]]).count == 1
+
+
 Either = TypeVar("Either", Plain, Box[int])
 Maybe = TypeAliasType("Maybe", Plain | None)
+
+
+def test_a_variable_that_is_bound_to_what_nobody_finds_stands_for_a_value() -> None:
+    class Money(int): ...
+
+    some = TypeVar("some", bound="Money")
+
+    def pay(box: Plain, price: some) -> Iterator[Filled]:
+        yield Filled(box=box.id, number=int(price))
+
+    with strandline.connect("memory:") as store:
+        assert store.execute(command(pay), Plain("1"), Money(3)).count == 1
 
 
 @pytest.mark.parametrize("kind", [Either, Maybe])
@@ -221,6 +257,34 @@ def test_a_method_is_no_command() -> None:
 
     with strandline.connect("memory:") as store:
         assert store.execute(Right.fill, Plain("1")).count == 1
+
+
+class LidId(TagId): ...
+
+
+@command
+def close_with(
+    box: Plain, lid: LidId, more: LidId | None = None, others: Sequence[LidId] = ()
+) -> Iterator[Event]:
+    yield Event("Closed", {}, tags=[box.id, lid, *others, *([] if more is None else [more])])
+
+
+@pytest.mark.parametrize("make", [str, LidId])
+def test_raw_ids_among_the_values_become_the_ids_that_the_signature_names(
+    store: EventStore, make: Any
+) -> None:
+    store.execute(close_with, "1", make("a"))
+    store.execute(close_with, box="1", lid=make("a"), more=make("b"), others=[make("c"), make("d")])
+    store.execute(close_with, Plain("1"), make("a"), None, (make("c"),))
+    store.execute(close_with, "1", 7)  # type: ignore[arg-type]
+    assert [event.tags for event in store.read(Query.types("Closed"))] == [
+        ("box:1", "lid:a"),
+        ("box:1", "lid:a", "lid:b", "lid:c", "lid:d"),
+        ("box:1", "lid:a", "lid:c"),
+        ("box:1", "lid:7"),
+    ]
+    with pytest.raises(InvalidInput, match="is not a LidId"):
+        store.execute(close_with, "1", BoxId("a"))  # type: ignore[arg-type]
 
 
 class BoxKey(TagId, prefix="box"): ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -35,6 +36,7 @@ from strandline import (
     Event,
     EventStore,
     InvalidInput,
+    MissingTags,
     Projection,
     Query,
     SequencedEvent,
@@ -183,11 +185,75 @@ def test_a_rule_that_refuses_on_what_is_out_of_date_is_asked_again(store: EventS
     assert store.execute(join, Places("c1"), "d").count == 1
 
 
-def test_a_guess_that_was_refused_is_told_and_takes_no_attempt_away(store: EventStore) -> None:
+def test_a_guess_that_was_refused_is_an_attempt(store: EventStore) -> None:
+    store.execute(join, Places("c1"), "s1")
+    store.append(changed(9))
+    executed = store.execute(join.with_options(attempts=2), Places("c1"), "s2")
+    assert (executed.count, executed.attempts) == (1, 2)
+
+
+def test_who_has_one_attempt_makes_no_guess(store: EventStore) -> None:
     store.execute(join, Places("c1"), "s1")
     store.append(changed(9))
     executed = store.execute(join.with_options(attempts=1), Places("c1"), "s2")
-    assert (executed.count, executed.attempts) == (1, 2)
+    assert (executed.count, executed.attempts, store.stats().refused) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_command_is_called_as_often_as_it_may_decide(store: EventStore, attempts: int) -> None:
+    calls = []
+
+    @command
+    def rush(places: Places) -> Iterator[StudentSubscribed]:
+        calls.append(len(places.students))
+        store.append(changed(9))  # somebody is faster each time
+        yield subscribed("s2", places.id)
+
+    store.execute(join, Places("c1"), "s1")
+    with pytest.raises(AppendConditionFailed) as refused:
+        store.execute(rush.with_options(attempts=attempts), Places("c1"))
+    assert (len(calls), refused.value.attempts, store.stats().refused) == (attempts, attempts, attempts)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("what", ["raises", "nothing", "warns"])
+def test_what_is_decided_without_an_append_is_decided_once_if_nothing_is_newer(
+    store: EventStore, steps: Steps, what: str, keyed: bool
+) -> None:
+    calls = []
+
+    @command
+    def decide(places: Places) -> Iterator[StudentSubscribed]:
+        calls.append(len(places.students))
+        if what == "raises":
+            raise CourseFull(places.id)
+        if what == "warns":
+            yield subscribed("s2", "c9")
+
+    def execute() -> Any:
+        with contextlib.ExitStack() as stack:
+            if what == "raises":
+                stack.enter_context(pytest.raises(CourseFull))
+            elif what == "warns":
+                stack.enter_context(pytest.warns(MissingTags))
+            options = {"idempotency_key": f"k{len(calls)}"} if keyed else {}
+            return store.execute(decide.with_options(**options), Places("c1"))
+
+    store.execute(join, Places("c1"), "s1")
+    steps.reads()
+    done = execute()
+    assert calls == [1]
+    if what == "nothing":
+        assert (done.count, done.position) == (0, store.head())
+    store.append(Event("Other", {}))
+    done = execute()
+    assert calls == [1, 1]
+    if what == "nothing":
+        assert (done.count, done.position) == (0, store.head())
+    store.append(subscribed("s3"))
+    execute()
+    assert calls == [1, 1, 1, 2]
+    assert violations(store) == []
 
 
 def test_nothing_to_do_on_what_is_out_of_date_is_decided_again(store: EventStore) -> None:

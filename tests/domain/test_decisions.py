@@ -48,6 +48,9 @@ from strandline import (
     command,
     on,
 )
+from strandline.domain.drive import drive
+from strandline.domain.steps import ReadEvents
+from strandline.domain.unit import Boundary
 from strandline.testing import ManualClock, interfering, violations
 
 MISSING = object()
@@ -375,6 +378,26 @@ def test_an_open_boundary_is_not_entered_by_another_task(place: Place) -> None:
             assert (boundary.result.count, await store.head()) == (1, 1)
 
     asyncio.run(main())
+
+
+def test_nothing_is_decided_on_before_the_read_is_done(store: EventStore) -> None:
+    def take(steps: Any) -> None:
+        def perform(step: Any) -> Any:
+            if isinstance(step, ReadEvents):
+                for use in (lambda: boundary.append(define), lambda: boundary.states):
+                    with pytest.raises(InvalidInput, match="the boundary is not open"):
+                        use()
+            return store._perform(step)
+
+        drive(steps, perform)
+
+    define = CourseDefined(course=CourseId("c1"), capacity=1)
+    boundary = Boundary(take, [Course("c1")])
+    for _ in range(2):
+        with boundary:
+            boundary.append(define)
+        assert boundary.result is not None
+        assert boundary.result.count == 1
 
 
 def test_a_boundary_whose_read_failed_can_be_entered_again(store: EventStore) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+import sys
+import types
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -525,6 +527,7 @@ def test_defaults_that_cannot_change_are_right() -> None:
         ratio: float = 1
         anything: object = None
         raw: msgspec.Raw = msgspec.Raw(b"1")
+        left_out: str | msgspec.UnsetType = msgspec.UNSET
 
     assert Opened(anything=1).to_event().decode(Opened).size == Size(2, 3)
     assert Opened().rooms is not Opened().rooms
@@ -569,6 +572,27 @@ def test_what_a_class_has_beside_its_fields_is_right() -> None:
         @on
         def opened(self, event: Opened) -> None: ...
 
+    class Later(Opened):
+        unit = "USD"
+
+    class Rounding:
+        to = Decimal
+
+    class Strict(Rounding, State):
+        error = KeyError
+
+        def is_of(self, event: Opened):
+            return event.room == self.id
+
+        def at(self, event: Opened, recorded: SequencedEvent):
+            return recorded.recorded_at
+
+        @classmethod
+        def of(cls, event: Opened):
+            return cls(event.room)
+
+    assert Later(room=RoomId("r1")).to_event().decode(Later).shown == "r1: USD"
+    assert Strict("r1").is_of(Opened(room=RoomId("r1")))
     assert Opened(room=RoomId("r1")).to_event().decode(Opened).shown == "r1: EUR"
     assert State("r1").limit == 3
 
@@ -626,6 +650,12 @@ def test_handlers_of_all_kinds_are_right() -> None:
             self.beds -= 1
 
         def price(self, event: RoomBuilt, factor: int) -> None: ...
+
+    class Taking(Projection):
+        id: RoomId
+
+        @on
+        def taken(self, event: RoomTaken, recorded=None) -> None: ...
 
     for cls, beds in ((Base, 2), (State, 3)):
         with strandline.connect("memory:") as store:
@@ -710,6 +740,27 @@ def test_a_default_whose_type_comes_later_is_looked_at_later() -> None:
     names["Later"] = GuestId
     with pytest.raises(InvalidEvent, match=r"the default of Opened\.guest is not of its type, GuestId"):
         names["Opened"](guest=GuestId("g")).to_event()
+
+
+def test_a_handler_is_judged_by_the_names_where_it_was_defined() -> None:
+    modules = []
+    for name in ("base_rooms", "later_rooms"):
+        module = types.ModuleType(name)
+        sys.modules[name] = module
+        modules.append(module)
+    base, later = modules
+    begin = "from __future__ import annotations\nfrom strandline import *\n"
+    exec(
+        f"{begin}class RoomId(TagId): ...\nclass Opened(DomainEvent):\n    room: RoomId\n"
+        "class Room(Projection):\n    id: RoomId\n"
+        "    @on(Opened)\n    def opened(self, event: Opened): ...\n",
+        vars(base),
+    )
+    later.__dict__["Base"] = base.__dict__["Room"]
+    exec(f"{begin}class Opened(DomainEvent):\n    at: int\nclass Room(Base): ...\n", vars(later))
+    assert later.__dict__["Room"]("r1").id == "r1"
+    for name in ("base_rooms", "later_rooms"):
+        del sys.modules[name]
 
 
 def test_cells_with_two_handlers_may_be_run_again() -> None:

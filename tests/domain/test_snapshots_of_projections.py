@@ -404,8 +404,28 @@ def above_asked(limit: int) -> Any:
     return Above
 
 
+class Limit:
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+def above_class(limit: int) -> Any:
+    kind = type("Kind", (Limit,), {"value": limit, "__init__": object.__init__})
+
+    class Above(Projection, snapshot_every=1):
+        id: CourseId
+        total: int = 0
+
+        @on
+        def apply(self, event: Paid) -> None:
+            if event.amount > kind.value:
+                self.total += event.amount
+
+    return Above
+
+
 @pytest.mark.filterwarnings("ignore::strandline.SnapshotFailed")
-@pytest.mark.parametrize("make", [above, above_constant, above_asked])
+@pytest.mark.parametrize("make", [above, above_constant, above_asked, above_class])
 def test_projections_of_one_function_do_not_take_each_others_snapshots(
     store: EventStore, make: Callable[[int], Any]
 ) -> None:
@@ -470,24 +490,26 @@ def test_a_version_that_a_class_of_a_function_inherits_is_not_stated(store: Even
 def test_a_projection_inside_a_function_has_snapshots_if_no_other_of_its_name_can_differ(
     store: EventStore,
 ) -> None:
-    class Line(msgspec.Struct):
-        amount: int
-
-    class Lines(Projection, snapshot_every=1):
+    class Amounts(Projection, snapshot_every=1):
         id: CourseId
-        lines: list[Line] = []
+        amounts: list[int] = []
 
         @on
         def paid(self, event: Paid) -> None:
-            self.lines.append(self.line_of(event))
+            self.amounts.append(self.amount_of(event))
 
-        def line_of(self, event: Paid) -> Line:
-            return Line(event.amount)
+        @staticmethod
+        def amount_of(event: Paid, factor: int | None = None) -> int:
+            return event.amount * (factor or 1)
+
+        @property
+        def total(self) -> int:
+            return sum(self.amounts)
 
     store.append([paid(50), paid(500)])
     for after in (0, 3):
-        state, taken = reads(store, Lines("c1"))
-        assert ([line.amount for line in state.lines], taken) == ([50, 500], [after])
+        state, taken = reads(store, Amounts("c1"))
+        assert (state.total, taken) == (550, [after])
 
 
 @pytest.mark.filterwarnings("ignore::strandline.SnapshotFailed")

@@ -65,6 +65,18 @@ def test_a_retag_that_changes_nothing_it_delivered_is_passed(store: EventStore, 
     assert seen.positions == expected
 
 
+def test_a_query_whose_callable_looks_at_tags_is_disturbed_by_what_it_sees(store: EventStore) -> None:
+    store.append(some("k:1", count=2))
+    query = Query.of(QueryItem(where=lambda event: "vip" not in event.tags and event.type == "Happened"))
+    seen, follower = Seen(), store.follower("f", query)
+    follower.catch_up(seen)
+    store.retag([1], add=["slow"])
+    assert follower.catch_up(seen) == 3
+    store.retag([1], add=["vip"])
+    with pytest.raises(FollowerFailed, match="the retag at 4 changed"):
+        follower.catch_up(seen)
+
+
 def test_what_it_began_after_is_not_what_it_delivered(store: EventStore) -> None:
     store.append(some("k:1", count=4))
     seen, follower = Seen(), store.follower("f", Query.tag("k:1"), after=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 import types
@@ -58,9 +59,14 @@ def resolve(annotations: Mapping[str, Any], names: Names, where: str) -> dict[st
 
 def meant(annotation: Any) -> Any:
     """The type inside `Annotated`, and that of a name made by `type Name = …`."""
-    if type(annotation).__name__ == "TypeAliasType":  # typing has it from Python 3.12 on
+    if is_alias(annotation):
         return meant(annotation.__value__)
     return typing.get_args(annotation)[0] if typing.get_origin(annotation) is typing.Annotated else annotation
+
+
+def is_alias(annotation: Any) -> bool:
+    """Whether it is such a name; typing has them from Python 3.12 on."""
+    return type(annotation).__name__ == "TypeAliasType"
 
 
 def bound_of(variable: typing.TypeVar) -> Any:
@@ -69,7 +75,11 @@ def bound_of(variable: typing.TypeVar) -> Any:
     if isinstance(bound, typing.ForwardRef):
         module = sys.modules.get(variable.__module__)
         names: Names = ChainMap({} if module is None else vars(module))
-        return resolve({"bound": bound.__forward_arg__}, names, f"the variable {variable.__name__}")["bound"]
+        with contextlib.suppress(Unresolved):  # it may stand for any value then
+            return resolve({"bound": bound.__forward_arg__}, names, f"the variable {variable.__name__}")[
+                "bound"
+            ]
+        return None
     return bound
 
 

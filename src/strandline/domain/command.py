@@ -288,7 +288,7 @@ def collected(name: str, returned: Any, hint: str = "yield events") -> tuple[lis
             event = next(steps)
         except StopIteration as end:
             value = end.value
-            refuse_lost(name, events, value)
+            refuse_lost(name, events, value, "write yield from [events] instead of return [events]")
             break
         if not isinstance(event, (Event, DomainEvent)):
             raise _no_event(name, event, hint)
@@ -296,14 +296,12 @@ def collected(name: str, returned: Any, hint: str = "yield events") -> tuple[lis
     return events, value
 
 
-def refuse_lost(name: str, events: list[Event | DomainEvent], value: object) -> None:
-    """Refuse a value that is an event, or has one, that nobody will write."""
-    for each in value if isinstance(value, (list, tuple)) else (value,):
-        if isinstance(each, (Event, DomainEvent)) and not any(each is event for event in events):
-            raise InvalidEvent(
-                f"{name} returned a {type(each).__name__} as its value, which is not written",
-                hint="write yield instead of return, or yield from [events]",
-            )
+def refuse_lost(name: str, events: list[Event | DomainEvent], value: object, hint: str) -> None:
+    """Refuse a value that is a list of events, if no other events are given: nobody would write them."""
+    if events or not isinstance(value, (list, tuple)) or not value:
+        return
+    if all(isinstance(each, (Event, DomainEvent)) for each in value):
+        raise InvalidEvent(f"{name} gave its events as its value, which is not written", hint=hint)
 
 
 def _no_event(name: str, given: object, hint: str) -> InvalidEvent:

@@ -14,7 +14,7 @@ from ..tag_id import IdValue
 from .appending import append_of
 from .cache import DecisionCache, catch_up, only_read, take, up_to_date
 from .command import Bound, Command, Executed
-from .member import Member
+from .member import Member, Uncopyable
 from .projection import Projection, refuse_own_beginning
 from .retry import Decided, until_accepted
 from .steps import Append, AskTime, ReadEvents, Steps
@@ -27,9 +27,10 @@ _NOT_YET = AppendResult(0, 0, 0)
 def execute(bound: Bound, cache: DecisionCache) -> Steps[Executed[Any]]:
     """Execute a command."""
     execution = _Execution(bound, cache)
-    if cache and not bound.command.commutative:
+    attempts = bound.command.options.attempts
+    if cache and attempts > 1 and not bound.command.commutative:
         return execution.guess_first()
-    return until_accepted(execution.decide, bound.command.options.attempts)
+    return until_accepted(execution.decide, attempts)
 
 
 def project(projection: Projected, cache: DecisionCache) -> Steps[Projected]:
@@ -84,8 +85,8 @@ class _Execution:
     def guess_first(self) -> Steps[Executed[Any]]:
         """Decide with states that our own last append brought up to date, without a look at the log.
 
-        If they are out of date, the condition of the append says so, as it would after a read. Only what is
-        accepted counts: if a rule refuses, if nothing is to be done, or if the guess was wrong, the log is read.
+        If they are out of date, the condition of the append says so, as it would after a read: that is the first
+        attempt. What comes of it without an append counts if a read finds nothing newer.
         """
         refused = 0
         decided = yield from self._guess()
@@ -114,6 +115,7 @@ class _Execution:
         return self._decide(members, states, None)
 
     def _guess(self) -> Steps[Decided | None]:
+        """What the command decides with our own states; None if it is to decide again, or for the first time."""
         members = self._next = self._cache.members(self._bound.projections)
         unread = [member for member in members if not member.is_own]
         if len(unread) == len(members):
@@ -122,14 +124,32 @@ class _Execution:
         yield from catch_up(unread, self._cache)
         try:
             states = self._cache.handed_out(members)
+        except Uncopyable:  # see `up_to_date`
+            return None
+        decided, refusal = None, None
+        try:
             if self._has_questions:
                 decided = yield from self._ask_and_decide(members, states)
             else:
                 decided = self._decide(members, states, None)
-        except Exception:  # noqa: BLE001  (whatever a rule raises, it raises it again after a read)
+        except Exception as error:  # noqa: BLE001  (whatever a rule raises)
+            refusal = error
+        if decided is not None and not decided.told and decided.is_append:
+            return decided
+        if not (yield from self._is_as_of_now(members)):
+            self._next = members
             return None
-        is_append = decided.request is not None or decided.result.duplicate
-        return decided if is_append and not decided.told else None
+        if decided is None:
+            assert refusal is not None
+            raise refusal
+        yield from decided.told
+        return decided if decided.is_append else Decided.nothing(decided.value, members[0].head)
+
+    def _is_as_of_now(self, members: list[Member]) -> Steps[bool]:
+        """Bring states to the present; whether they were there already."""
+        known = [member.state for member in members]
+        yield from catch_up(members, self._cache)
+        return all(member.state is state for member, state in zip(members, known, strict=True))
 
     def _ask_and_decide(self, members: list[Member], states: Sequence[Projection]) -> Steps[Decided]:
         if self._once is not None:

@@ -256,7 +256,7 @@ def _refuse_untyped(cls: type[DomainEvent], namespace: Mapping[str, Any]) -> Non
         return
     for name, value in namespace.items():
         is_method = callable(value) or hasattr(value, "__get__")
-        if name in typed or name.startswith("_") or name[:1].isupper():
+        if name in typed or name.startswith("_") or name[:1].isupper() or _is_inherited(cls, name):
             continue
         if (line := without_colon(name, value)) is None and not is_method:
             line = f"{name}: {'str | None' if value is None else type(value).__name__} = {value!r:.60}"
@@ -270,11 +270,17 @@ def _refuse_untyped(cls: type[DomainEvent], namespace: Mapping[str, Any]) -> Non
             )
 
 
+def _is_inherited(cls: type[DomainEvent], name: str) -> bool:
+    """Whether it is a constant of a base class, with another value."""
+    is_field = name in cls.__struct_fields__ or name in _RESERVED
+    return not is_field and any(name in vars(base) for base in cls.__mro__[1:])
+
+
 def _no_event(name: str, namespace: Mapping[str, Any], error: TypeError) -> InvalidEvent:
     """What msgspec refuses, with the way out."""
     hint = "derive it from one event class, and leave __init__, __new__ and __slots__ away: fields are given by name"
     for field, value in namespace.items():
-        if isinstance(value, (list, dict, set)) and value and f"({value!r})" in str(error):
+        if isinstance(value, (list, dict, set, bytearray)) and value and f"({value!r})" in str(error):
             hint = f"write {field}: {type(value).__name__}[…] = msgspec.field(default_factory=lambda: {value!r:.60})"
     return InvalidEvent(f"{name} cannot be an event: {error}", hint=hint)
 
@@ -315,16 +321,19 @@ def _check_upcast(name: str, function: Upcast) -> None:
     """Refuse one that cannot be called with the data, or gives something that it would have to be got out of."""
     try:
         inspect.signature(function).bind({})
+    except ValueError:  # of what is not written in Python nobody knows
+        return
     except TypeError:
         is_right = False
     else:
         is_right = not never_runs(function)
     if not is_right:
-        own: Any = function
+        own = getattr(function, "__name__", "upcast")
+        version = getattr(function, "__upcasts__", 1)
         raise InvalidEvent(
-            f"the upcast {name}.{own.__name__} does not turn the data of an event into the next version's",
-            hint=f"write it without self, async and yield: @staticmethod @upcast({own.__upcasts__})"
-            f" def {own.__name__}(data: dict) -> dict",
+            f"the upcast {name}.{own} does not turn the data of an event into the next version's",
+            hint=f"write it without self, async and yield: @staticmethod @upcast({version})"
+            f" def {own}(data: dict) -> dict",
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import itertools
 import typing
 from collections.abc import Iterator, MutableMapping, Sequence
 from types import CodeType, FunctionType
@@ -121,9 +122,12 @@ def handlers_of(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
     for name in dir(cls):
         member = inspect.getattr_static(cls, name)
         function = getattr(member, "__func__", member)
+        # What a base class has was defined elsewhere, where the same names may mean something else.
+        names = here if name in vars(cls) else None
         if not hasattr(function, "__on__"):
             _refuse_unmarked(cls, name)
-            _refuse_forgotten(name, function, here)
+            if function is member:
+                _refuse_forgotten(name, function, names)
             continue
         where = place(function)
         parameters = list(inspect.signature(function).parameters.values())[1:]
@@ -138,12 +142,12 @@ def handlers_of(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
             )
         named, conflicts = function.__on__
         if named:
-            _refuse_others(function, parameters[0], named, where, here)
+            _refuse_others(function, parameters[0], named, where, names)
         else:
             named = _annotated(function, parameters[0], where, here)
             function.__on__ = (named, conflicts)
         if len(parameters) == 2:
-            _check_recorded(function, parameters[1], where, here)
+            _check_recorded(function, parameters[1], where, names)
         _refuse_overwriting(cls, function, where)
         yield Handler(
             name,
@@ -171,7 +175,9 @@ def _refuse_forgotten(name: str, function: Any, here: Names | None) -> None:
         return
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())[1:]
-    gives_nothing = signature.return_annotation in (inspect.Signature.empty, None, "None")
+    gives_nothing = signature.return_annotation in (None, "None") or (
+        signature.return_annotation is inspect.Signature.empty and not _gives_something(function)
+    )
     if not (1 <= len(parameters) <= 2 and gives_nothing and _is_event(function, parameters[0], here)):
         return
     if len(parameters) == 1 or _is_recorded(function, parameters[1], here):
@@ -179,6 +185,16 @@ def _refuse_forgotten(name: str, function: Any, here: Names | None) -> None:
             f"{place(function)} takes an event, but is not marked as a handler",
             hint=f"write @on above it; what is not to be called for events is called _{name}",
         )
+
+
+def _gives_something(function: Any) -> bool:
+    """Whether the code of a function returns anything but None."""
+    for before, step in itertools.pairwise(dis.get_instructions(function)):
+        loaded = before if step.opname == "RETURN_VALUE" else step
+        is_return = step.opname in {"RETURN_VALUE", "RETURN_CONST"}  # the latter from Python 3.12 on
+        if is_return and not (loaded.opname in {"LOAD_CONST", "RETURN_CONST"} and loaded.argval is None):
+            return True
+    return False
 
 
 def _is_event(function: Any, parameter: inspect.Parameter, here: Names | None) -> bool:
@@ -227,7 +243,7 @@ def _refuse_others(
 def _check_recorded(function: Any, parameter: inspect.Parameter, where: str, here: Names | None) -> None:
     """A second parameter that is meant for something else than the recorded event, which it is given."""
     kinds = _kinds(function, parameter, here)
-    has_default = parameter.default is not inspect.Parameter.empty
+    has_default = parameter.default not in (inspect.Parameter.empty, None)
     if SequencedEvent in kinds or (not has_default and any(map(_may_be_recorded, kinds))):
         return
     raise InvalidInput(

@@ -30,6 +30,11 @@ class Decided(msgspec.Struct, frozen=True):
     told: Sequence[TellMissingTags] = ()
     on_accepted: Callable[[AppendResult], Steps[None]] | None = None
 
+    @property
+    def is_append(self) -> bool:
+        """Whether something is to be written, or was before."""
+        return self.request is not None or self.result.duplicate
+
     @classmethod
     def nothing(cls, value: Any, head: int) -> Decided:
         """Nothing is to be written; the decision saw the log up to `head`."""
@@ -44,11 +49,8 @@ class Decided(msgspec.Struct, frozen=True):
 def until_accepted(
     decide: Callable[[], Steps[Decided]], attempts: int, *, refused: int = 0
 ) -> Steps[Executed[Any]]:
-    """Decide and append until the append is accepted; the last refusal is raised.
-
-    What was `refused` before, for a reason that a read takes away, is counted, but takes no attempt away.
-    """
-    for attempt in range(1, attempts + 1):
+    """Decide and append until the append is accepted; the last refusal is raised. So many were `refused` before."""
+    for attempt in range(1 + refused, attempts + 1):
         decided = yield from decide()
         yield from decided.told
         try:
@@ -62,9 +64,9 @@ def until_accepted(
         else:
             if decided.on_accepted is not None and not result.duplicate:
                 yield from decided.on_accepted(result)
-            return decided.executed(result, attempt + refused)
+            return decided.executed(result, attempt)
         yield Pause(_jitter(attempt))
-    raise AssertionError("attempts is at least 1")
+    raise AssertionError("there is one attempt at least")
 
 
 def _jitter(attempt: int) -> float:

@@ -258,9 +258,10 @@ def _refuse_shared(cls: type[Projection], fields: dict[str, Any]) -> None:
     """Refuse a list, say, that all states would change together, because it is no field."""
     for base in cls.__mro__:
         for name, value in tuple(vars(base).items()):
-            if name in fields or _is_said_to_be_shared(base, name):
+            if name in fields or name.startswith("__") or _is_said_to_be_shared(cls, name):
                 continue
-            line = None if name.startswith("_") or name[:1].isupper() else without_colon(name, value)
+            is_constant = name.startswith("_") or name[:1].isupper() or not hasattr(base, "__shape__")
+            line = None if is_constant else without_colon(name, value)
             if line is not None:
                 raise InvalidInput(
                     f"{name_of(base)}.{name} is no field, for it has no type",
@@ -274,8 +275,8 @@ def _refuse_shared(cls: type[Projection], fields: dict[str, Any]) -> None:
                 )
 
 
-def _is_said_to_be_shared(base: type, name: str) -> bool:
-    return name.startswith("__") or is_class_var(own_annotations(base).get(name))
+def _is_said_to_be_shared(cls: type[Projection], name: str) -> bool:
+    return any(is_class_var(own_annotations(base).get(name)) for base in cls.__mro__)
 
 
 def _resolved(annotation: str, names: Names, where: str, *, is_needed: bool) -> Any:

@@ -15,7 +15,7 @@ from ..errors import InvalidInput, InvalidQuery
 from ..event import Event, SequencedEvent
 from ..names import name_list
 from ..tag_id import TagId, hint_of_twins, is_same_class
-from .annotations import Names, Unresolved, bound_of, meant, names_of, place, resolve
+from .annotations import Names, Unresolved, bound_of, is_alias, meant, names_of, place, resolve
 from .boundary import refuse_clashes_of
 from .event import DomainEvent
 from .projection import Projection, refuse_own_beginning
@@ -62,8 +62,10 @@ class Signature:
         self._refuse_parameters()
         self._here = here
         self._kinds: dict[str, Kind] | None = None
+        self._ids: dict[str, type[TagId]] = {}
+        """The kinds of id among the values, by parameter."""
         self.usual_kinds: tuple[type[Projection] | None, ...] | None = None
-        """The kinds of its parameters, if none of them is a list, and all may be given by their places."""
+        """The kinds of its parameters, if none of them is a list or an id, and all may be given by their places."""
         with contextlib.suppress(Unresolved):  # then they are worked out when the command is first executed
             self._resolve()
 
@@ -74,8 +76,8 @@ class Signature:
             args = tuple(self._bind(args, kwargs).values())
         return [
             value
-            if type(value) is kind or (kind is None and type(value) in PLAIN_VALUES)
-            else _argument(kind, name, value)
+            if type(value) is kind or (kind is None and type(value) in PLAIN_VALUES and name not in self._ids)
+            else _argument(kind, name, _as_ids(self._ids.get(name), value))
             for (name, kind), value in zip(kinds.items(), args, strict=True)
         ]
 
@@ -137,8 +139,11 @@ class Signature:
             (*self._guard, *self._written()),
             tuple(kind for each in types.values() for kind in _types_in(meant(each)) if _is_id(kind)),
         )
+        self._ids = {name: kind for name, each in types.items() if (kind := _id_in(each)) is not None}
         self._kinds, self._here = kinds, None
-        one_each = [kind for kind in kinds.values() if not isinstance(kind, list)]
+        one_each = [
+            kind for name, kind in kinds.items() if not isinstance(kind, list) and name not in self._ids
+        ]
         self.usual_kinds = tuple(one_each) if self._is_positional and len(one_each) == len(kinds) else None
         return kinds
 
@@ -218,8 +223,12 @@ def _class_of(annotation: Any) -> Any:
     return origin if _is_projection(origin) else annotation
 
 
-def _types_in(annotation: Any) -> Iterator[type]:
-    """The classes whose instances are in a value of this type."""
+def _types_in(annotation: Any, around: tuple[Any, ...] = ()) -> Iterator[type]:
+    """The classes whose instances are in a value of this type, which may be a part of itself: `type Json = … list[Json]`."""
+    if annotation in around:
+        return
+    if is_alias(annotation):
+        around = (*around, annotation)
     annotation = _class_of(annotation)
     if typing.get_origin(annotation) in (type, Callable):  # these say something about them, but hold none
         return
@@ -227,9 +236,25 @@ def _types_in(annotation: Any) -> Iterator[type]:
         annotation.__constraints__ if isinstance(annotation, typing.TypeVar) else typing.get_args(annotation)
     )
     for each in inner:
-        yield from _types_in(each)
+        yield from _types_in(each, around)
     if not inner and isinstance(annotation, type):
         yield annotation
+
+
+def _id_in(annotation: Any) -> type[TagId] | None:
+    """The kind of id that a parameter takes, one, several or none of it."""
+    kinds = {kind for kind in _types_in(annotation) if kind is not type(None)}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return kind if kind is not None and _is_id(kind) else None
+
+
+def _as_ids(kind: type[TagId] | None, value: Any) -> Any:
+    """A value with ids in the place of what they are made of: raw text would be no tag, or that of something else."""
+    if kind is None:
+        return value
+    if type(value) in {list, tuple, set, frozenset}:
+        return type(value)([_as_ids(kind, each) for each in value])
+    return kind(value) if isinstance(value, (str, int, UUID)) else value
 
 
 def _argument(kind: Kind, name: str, value: Any) -> Any:

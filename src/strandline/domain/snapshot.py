@@ -27,6 +27,7 @@ from .projection import Projection
 from .shape import shape_of
 from .steps import LoadSnapshot, SaveSnapshot, Steps
 
+_OPTIONS = ("_last_only", "_snapshot_every")
 _ADDRESS = re.compile(" at 0x[0-9A-Fa-f]+")
 
 
@@ -76,18 +77,17 @@ def _is_told_apart(cls: type[Projection]) -> bool:
         for base in cls.__mro__
         if "<locals>" in base.__qualname__
         for name, value in vars(base).items()
-        if not name.startswith("__") and name not in shape_of(cls).fields and not hasattr(Projection, name)
+        if not name.startswith("__") and name not in _OPTIONS and name not in shape_of(cls).fields
     )
 
 
-def _is_plain(value: object) -> bool:
-    """Whether it is a function that has nothing but classes from the function around it: then it is the same each time."""
-    if not isinstance(value, FunctionType) or value.__defaults__ or value.__kwdefaults__:
+def _is_plain(value: Any) -> bool:
+    """Whether it is a function that has nothing from the function around it but its class: then it is the same each time."""
+    function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+    if not isinstance(function, FunctionType) or function.__kwdefaults__:
         return False
-    try:
-        return all(isinstance(cell.cell_contents, type) for cell in value.__closure__ or ())
-    except ValueError:  # what it refers to comes later
-        return False
+    has_values = any(default is not None for default in function.__defaults__ or ())
+    return not has_values and function.__code__.co_freevars in ((), ("__class__",))
 
 
 @functools.cache

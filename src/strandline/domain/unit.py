@@ -32,7 +32,9 @@ class Unit(Generic[*Ts]):
         self._read: tuple[tuple[*Ts], list[SequencedEvent], int] | None = None
         self.result: AppendResult | None = None
         self._collected: list[Event | DomainEvent] = []
+        self._is_entered = False
         self._is_open = False
+        """It was read, so events can be decided on."""
 
     @property
     def states(self) -> tuple[*Ts]:
@@ -67,33 +69,41 @@ class Unit(Generic[*Ts]):
         self._collected.extend(events)
 
     @contextmanager
-    def _opening(self) -> Iterator[None]:
+    def _entering(self) -> Iterator[None]:
         """Nobody else may enter from now on, also while the read is awaited."""
-        if self._is_open:
+        if self._is_entered:
             raise InvalidInput(
                 "the boundary is open already",
                 hint="make one of its own for the inner block: store.boundary(…)",
             )
-        self._is_open = True
+        self._is_entered = True
         try:
             yield
         except BaseException:
-            self._is_open = False
+            self._is_entered = False
             raise
+
+    @contextmanager
+    def _leaving(self) -> Iterator[None]:
+        self._is_open = False
+        try:
+            yield
+        finally:
+            self._is_entered = False
 
     def _begin(self) -> Steps[None]:
         self._members = begin_by_hand(self._projections)  # whoever tries again begins anew
         self._collected = []
-        self.result = None
+        self._read = self.result = None
         seen: list[SequencedEvent] = []
         yield from catch_up(self._members, _NOTHING_KEPT, seen)
         by_position = {event.position: event for event in seen}
         states: Any = tuple(member.state for member in self._members)
         events = [by_position[position] for position in sorted(by_position)]
         self._read = states, events, self._members[0].head
+        self._is_open = True
 
     def _end(self) -> Steps[None]:
-        self._is_open = False
         collected, self._collected = self._collected, []
         if collected:
             refuse_other_classes(self._members, collected)
@@ -118,16 +128,16 @@ class Boundary(Unit[*Ts]):
         self._take = take
 
     def __enter__(self) -> Self:
-        with self._opening():
+        with self._entering():
             self._take(self._begin())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self._take(self._end())
-        self._is_open = False
+        with self._leaving():
+            if kind is None:
+                self._take(self._end())
 
 
 class AsyncBoundary(Unit[*Ts]):
@@ -138,13 +148,13 @@ class AsyncBoundary(Unit[*Ts]):
         self._take = take
 
     async def __aenter__(self) -> Self:
-        with self._opening():
+        with self._entering():
             await self._take(self._begin())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            await self._take(self._end())
-        self._is_open = False
+        with self._leaving():
+            if kind is None:
+                await self._take(self._end())

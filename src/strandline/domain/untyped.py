@@ -145,7 +145,9 @@ def _call(
     returned = function(events)
     if isinstance(returned, Decision):
         decided, _ = collected(name, returned.events, _GIVE)
-        refuse_lost(name, decided, returned.value)
+        refuse_lost(
+            name, decided, returned.value, "write Decision(value, events): Decision(None, [Event(…)])"
+        )
         return decided, returned.value
     return collected(name, returned, _GIVE)
 

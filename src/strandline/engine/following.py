@@ -131,42 +131,39 @@ class Transaction(Protocol):
         ...
 
 
-_is_handling: ContextVar[bool] = ContextVar("strandline_is_handling", default=False)
+class Handling:
+    """A handler that works in a transaction, and whether it asked for what would wait for that."""
+
+    was_refused = False
+
+
+_handling: ContextVar[Handling | None] = ContextVar("strandline_handling", default=None)
 
 
 @contextlib.contextmanager
-def handling() -> Iterator[None]:
+def handling(handler: Handling) -> Iterator[None]:
     """While a handler works in a transaction."""
-    token = _is_handling.set(True)
+    token = _handling.set(handler)
     try:
         yield
     finally:
-        _is_handling.reset(token)
+        _handling.reset(token)
 
 
 def is_handling() -> bool:
     """Whether this is called by a handler that works in a transaction."""
-    return _is_handling.get()
-
-
-_WRITE_OUTSIDE = "use an automation, or run(handle, in_transaction=False)"
+    return _handling.get() is not None
 
 
 def refuse_inside_handler() -> None:
     """Refuse what would wait for the transaction of the handler that asks for it."""
-    if _is_handling.get():
+    handler = _handling.get()
+    if handler is not None:
+        handler.was_refused = True
         raise InvalidInput(
-            "a handler of a follower cannot write to the log in its own transaction", hint=_WRITE_OUTSIDE
+            "a handler of a follower cannot write to the log in its own transaction",
+            hint="use an automation, or run(handle, in_transaction=False)",
         )
-
-
-def was_refused_inside_handler(error: BaseException | None) -> bool:
-    """Whether an error is that refusal, or came of it."""
-    while error is not None:
-        if isinstance(error, InvalidInput) and error.hint == _WRITE_OUTSIDE:
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def not_answered(said: object) -> InvalidInput:

@@ -133,7 +133,7 @@ class AsyncSteps:
             return await asyncio.to_thread(step.handle, step.subject, None)
         if not is_awaited:
             return await self._open_desk.do(call_here, step, step.tx)
-        with handling():
+        with handling(step.handling):
             return await step.handle(step.subject, AsyncTransaction(self._open_desk))
 
 

@@ -58,5 +58,5 @@ def call_here(step: Handle, tx: Any) -> Any:
     """Call a function of the user's that is not async."""
     if step.tx is None:
         return step.handle(step.subject, None)
-    with handling():
+    with handling(step.handling):
         return step.handle(step.subject, tx)

@@ -12,7 +12,7 @@ import msgspec
 
 from ..append import MAX_POSITION, check_position
 from ..engine import Engine, Page, Span
-from ..engine.following import DeadLetter, FollowerRow, Transaction, was_refused_inside_handler
+from ..engine.following import DeadLetter, FollowerRow, Handling, Transaction
 from ..errors import FollowerFailed, InvalidInput, Unavailable
 from ..event import SequencedEvent
 from .lease import Lease, LeaseLost
@@ -189,14 +189,15 @@ class Delivery:
 
 def call(handle: Handler, subject: Any, tx: Transaction | None) -> Steps[Any]:
     """Call a function of the user's."""
+    handling = Handling()
     try:
-        answer = yield Handle(handle, subject, tx)
+        answer = yield Handle(handle, subject, tx, handling)
     except Unavailable as error:
         if tx is None:  # the handler uses the store itself: that is no event's fault
             raise
         raise HandlerFailed from error
     except Exception as error:
-        if was_refused_inside_handler(error):  # no event is to blame
+        if handling.was_refused:  # no event is to blame
             raise
         raise HandlerFailed from error
     if isawaitable(answer):

@@ -21,11 +21,12 @@ def disturbing_retag(
     """The first retag in `(judged, head]` by which an event of the positions `delivered` enters or leaves the query."""
     start, end = delivered
     named = {tag for item in query.items for tag in item.tags}
-    if judged >= head or start >= end or not named:
+    any_can_matter = any(item.looks_at_tags for item in query.items)
+    if judged >= head or start >= end or not (named or any_can_matter):
         return None
     for retag in events(engine, _RETAGS, Span(judged, head)):
         for change in changes_of(retag):
-            can_matter = not named.isdisjoint((*change.removed, *change.added))
+            can_matter = any_can_matter or not named.isdisjoint((*change.removed, *change.added))
             if start < change.position <= end and can_matter and _matters(engine, query, retag, change):
                 return retag
     return None

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..engine import Engine
-from ..engine.following import Transaction
+from ..engine.following import Handling, Transaction
 
 T = TypeVar("T")
 
@@ -42,6 +42,7 @@ class Handle(msgspec.Struct, frozen=True):
     handle: Callable[..., Any]
     subject: Any
     tx: Transaction | None
+    handling: Handling
 
 
 class End(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ... import AppendResult, Event, EventStore, Query
+from ... import AppendCondition, AppendConditionFailed, AppendResult, Event, EventStore, Query
 from ...errors import InvalidInput, InvalidQuery
 from .kit import happened, item, positions
 
@@ -182,6 +182,22 @@ class Retagging:
         assert (store.head(), store.exists(Query.tag("one:more"))) == (2, False)
         store.retag([2], replace={"t": []}, add=["one:more"])
         assert positions(store.read(Query.tag("one:more"))) == [2]
+
+    def test_a_condition_whose_callable_looks_at_tags_notices_a_retag(self, school: EventStore) -> None:
+        important = Query.of(item(where=lambda event: "vip" in event.tags))
+        after = school.read(important).head
+        school.retag([1], add=["vip"])
+        school.retag([2], add=["slow"])
+        with pytest.raises(AppendConditionFailed) as refused:
+            school.append(happened("Closed"), AppendCondition(important, after))
+        assert refused.value.conflict.position == after + 1
+        assert school.append(happened("Closed"), AppendCondition(important, after + 1)).count == 1
+        school.retag([1], add=["slow"])  # neither in nor out
+        assert school.append(happened("Closed"), AppendCondition(important, after + 3)).count == 1
+        school.retag([1], replace={"course": ["1", "2"]}, add=["old"])
+        school.append(happened("Closed"), AppendCondition(important, after + 5))
+        both = important & Query.of(item("course:1", where={"n": {"$ne": 1}}))
+        assert positions(school.read(both)) == positions(school.read(important)) == [1]
 
     def test_a_callable_that_raises_fails_the_retag(self, school: EventStore) -> None:
         query = Query.of(item(where=lambda event: event.no_such_attribute))
