@@ -167,7 +167,7 @@ class QueryItem(FrozenValue):
         )
 
     def _where_holds(self, event: Tagged, tags: tuple[str, ...] | None) -> bool:
-        if self.looks_at_tags and tags is not None and isinstance(event, SequencedEvent):
+        if tags is not None and self.looks_at_tags and isinstance(event, SequencedEvent):
             event = event.with_present_tags(tags)
         return where_matches(self.where, event)
 

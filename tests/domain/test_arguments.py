@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, List, NewType, TypeVar  # noqa: UP035
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Any, Generic, List, Literal, NewType, TypeVar  # noqa: UP035
 
 import pytest
 from typing_extensions import TypeAliasType  # what `type Alias = …` makes from Python 3.12 on
@@ -160,18 +160,6 @@ Either = TypeVar("Either", Plain, Box[int])
 Maybe = TypeAliasType("Maybe", Plain | None)
 
 
-def test_a_variable_that_is_bound_to_what_nobody_finds_stands_for_a_value() -> None:
-    class Money(int): ...
-
-    some = TypeVar("some", bound="Money")
-
-    def pay(box: Plain, price: some) -> Iterator[Filled]:
-        yield Filled(box=box.id, number=int(price))
-
-    with strandline.connect("memory:") as store:
-        assert store.execute(command(pay), Plain("1"), Money(3)).count == 1
-
-
 @pytest.mark.parametrize("kind", [Either, Maybe])
 def test_what_may_be_one_of_several_classes_is_no_projection(kind: Any) -> None:
     def fill(box: Plain, other: kind) -> Iterator[Filled]:
@@ -285,6 +273,34 @@ def test_raw_ids_among_the_values_become_the_ids_that_the_signature_names(
     ]
     with pytest.raises(InvalidInput, match="is not a LidId"):
         store.execute(close_with, "1", BoxId("a"))  # type: ignore[arg-type]
+
+
+class DeepLidId(LidId): ...
+
+
+@command
+def close_by(
+    box: Plain,
+    lid: LidId | Literal["none"] = "none",
+    default: LidId | None = "",  # type: ignore[assignment]
+    kinds: Sequence[LidId] | str = "",
+) -> Generator[Event, None, list[Any]]:
+    yield Event("Closed", {}, tags=[box.id])
+    return [lid, default, kinds]
+
+
+def test_what_may_be_something_else_than_an_id_is_left_as_it_is(store: EventStore) -> None:
+    assert store.execute(close_by, "1").value == ["none", "", ""]
+    assert [type(each) for each in store.execute(close_by, "1", "all", None, "ab").value or ()] == [
+        str,
+        type(None),
+        str,
+    ]
+    value = store.execute(close_with, "1", DeepLidId("a"))
+    assert store.project(Plain("1")).count == 2
+    assert value.count == 1
+    with pytest.raises(InvalidInput, match="takes several ids, not one: 's1'"):
+        store.execute(close_with, "1", "a", None, "s1")  # type: ignore[arg-type]
 
 
 class BoxKey(TagId, prefix="box"): ...

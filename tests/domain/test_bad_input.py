@@ -179,6 +179,7 @@ MISTAKES: dict[str, Mistake] = {
     "decide: an empty name": lambda store: store.decide("", nothing),
     "decide: an async function": lambda store: store.decide({"course:c1"}, later),
     "decide: events as a value": lambda store: store.decide({"course:c1"}, lambda _: Decision([DEFINED])),
+    "decide: an event as a value": lambda store: store.decide({"course:c1"}, lambda _: Decision(DEFINED)),
     "decide: a tuple": lambda store: store.decide({"course:c1"}, lambda _: ("done", [DEFINED])),
     "decide: no function": lambda store: store.decide({"course:c1"}, None),
     "decide: a number": lambda store: store.decide({"course:c1"}, lambda _: 5),

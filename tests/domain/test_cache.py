@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import threading
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -213,6 +214,63 @@ def test_a_command_is_called_as_often_as_it_may_decide(store: EventStore, attemp
     with pytest.raises(AppendConditionFailed) as refused:
         store.execute(rush.with_options(attempts=attempts), Places("c1"))
     assert (len(calls), refused.value.attempts, store.stats().refused) == (attempts, attempts, attempts)
+
+
+def test_a_try_that_led_to_nothing_is_an_attempt_too(store: EventStore) -> None:
+    calls = []
+
+    @command
+    def refuse_first(places: Places) -> Iterator[StudentSubscribed]:
+        calls.append(len(places.students))
+        if len(calls) == 1:
+            store.append(changed(9))
+            raise CourseFull(places.id)
+        yield subscribed("s2", places.id)
+
+    store.execute(join, Places("c1"), "s1")
+    assert store.execute(refuse_first.with_options(attempts=2), Places("c1")).attempts == 2
+    assert calls == [1, 1]
+
+
+def test_a_state_that_cannot_be_copied_is_not_used_after_a_function_had_it(store: EventStore) -> None:
+    seen = []
+
+    @command
+    def change(places: Places, locked: Locked) -> Iterator[StudentSubscribed]:
+        seen.append((len(places.students), locked.taken))
+        locked.taken += 100
+        if len(seen) == 1:
+            store.append(subscribed("x"))
+            raise CourseFull(places.id)
+        yield subscribed("s2", places.id)
+
+    store.append(subscribed("s9", "c9"))
+    store.execute(join, Places("c1"), "s1")
+    with pytest.raises(CourseFull):
+        store.execute(change, Places("c1"), Locked("c9"))
+    store.execute(change, Places("c1"), Locked("c9"))
+    assert seen == [(1, 1), (2, 1)]
+
+
+def test_a_rule_that_refuses_leaves_nothing_to_the_garbage_collector(store: EventStore) -> None:
+    @command
+    def refuse(places: Places) -> None:
+        raise CourseFull(places.id)
+
+    def execute() -> None:
+        with contextlib.suppress(CourseFull):
+            store.execute(refuse, Places("c1"))
+
+    store.execute(join, Places("c1"), "s1")
+    execute()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20):
+            execute()
+        assert gc.collect() < 20
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("keyed", [False, True])

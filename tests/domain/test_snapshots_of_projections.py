@@ -424,8 +424,96 @@ def above_class(limit: int) -> Any:
     return Above
 
 
+def above_handed_in(limit: int) -> Any:
+    def is_above(amount: int) -> bool:
+        return amount > limit
+
+    class Above(Projection, snapshot_every=1):
+        id: CourseId
+        total: int = 0
+        counts = staticmethod(is_above)
+
+        @on
+        def paid(self, event: Paid) -> None:
+            if self.counts(event.amount):
+                self.total += event.amount
+
+    return Above
+
+
+def above_in_brackets(limit: int) -> Any:
+    class Above(Projection, snapshot_every=1):
+        id: CourseId
+        total: int = 0
+
+        @on
+        def paid(self, event: Paid) -> None:
+            if event.amount in self:
+                self.total += event.amount
+
+        def __contains__(self, amount: int) -> bool:
+            return amount > limit
+
+    return Above
+
+
+def above_set(limit: int) -> Any:
+    class Above(Projection, snapshot_every=1):
+        id: CourseId
+        total: int = 0
+
+        @property
+        def next(self) -> int:
+            return 0
+
+        @next.setter
+        def next(self, amount: int) -> None:
+            self.total += amount if amount > limit else 0
+
+        @on
+        def paid(self, event: Paid) -> None:
+            self.next = event.amount
+
+    return Above
+
+
+def above_by_choice(limit: int) -> Any:
+    class Above(Projection, snapshot_every=1):
+        id: CourseId
+        total: int = 0
+
+        @on
+        def paid(self, event: Paid) -> None:
+            if self.is_above(event.amount):
+                self.total += event.amount
+
+        if limit == 10:
+
+            def is_above(self, amount: int) -> bool:
+                return amount > 10
+
+        else:
+
+            def is_above(self, amount: int) -> bool:
+                return amount > 100
+
+    return Above
+
+
+ABOVE = [
+    above,
+    above_constant,
+    above_asked,
+    above_class,
+    above_handed_in,
+    above_in_brackets,
+    above_set,
+    above_by_choice,
+]
+
+
 @pytest.mark.filterwarnings("ignore::strandline.SnapshotFailed")
-@pytest.mark.parametrize("make", [above, above_constant, above_asked, above_class])
+@pytest.mark.parametrize("make", ABOVE)
 def test_projections_of_one_function_do_not_take_each_others_snapshots(
     store: EventStore, make: Callable[[int], Any]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from follow.following import Seen, Tally, running, some, until
 from places import Place
 from strandline import Event, EventStore, FollowerFailed, Query, QueryItem, SequencedEvent
+from strandline.engine import Page, Span
 
 
 def test_a_retag_that_takes_a_delivered_event_away_stops_it(store: EventStore) -> None:
@@ -75,6 +76,24 @@ def test_a_query_whose_callable_looks_at_tags_is_disturbed_by_what_it_sees(store
     store.retag([1], add=["vip"])
     with pytest.raises(FollowerFailed, match="the retag at 4 changed"):
         follower.catch_up(seen)
+
+
+def test_many_retags_are_looked_up_once(store: EventStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.append(some("k:1", count=30))
+    seen, follower = Seen(), store.follower("f", Query.of(QueryItem(["Happened"], where=lambda event: True)))
+    follower.catch_up(seen)
+    for number in range(10):
+        store.retag(Query.tag("k:1"), add=[f"n:{number}"])
+    read, asked = store.engine.read_page, []
+
+    def counted(query: Query, span: Span, size: int) -> Page:
+        asked.append(query)
+        return read(query, span, size)
+
+    monkeypatch.setattr(store.engine, "read_page", counted)
+    assert follower.catch_up(seen) == 40
+    assert sum(query == Query.types("$retagged") for query in asked) < 10
+    assert sum(query == Query.all() for query in asked) == 300
 
 
 def test_what_it_began_after_is_not_what_it_delivered(store: EventStore) -> None:

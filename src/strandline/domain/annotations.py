@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import sys
 import types
@@ -75,11 +74,7 @@ def bound_of(variable: typing.TypeVar) -> Any:
     if isinstance(bound, typing.ForwardRef):
         module = sys.modules.get(variable.__module__)
         names: Names = ChainMap({} if module is None else vars(module))
-        with contextlib.suppress(Unresolved):  # it may stand for any value then
-            return resolve({"bound": bound.__forward_arg__}, names, f"the variable {variable.__name__}")[
-                "bound"
-            ]
-        return None
+        return resolve({"bound": bound.__forward_arg__}, names, f"the variable {variable.__name__}")["bound"]
     return bound
 
 

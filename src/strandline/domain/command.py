@@ -297,10 +297,9 @@ def collected(name: str, returned: Any, hint: str = "yield events") -> tuple[lis
 
 
 def refuse_lost(name: str, events: list[Event | DomainEvent], value: object, hint: str) -> None:
-    """Refuse a value that is a list of events, if no other events are given: nobody would write them."""
-    if events or not isinstance(value, (list, tuple)) or not value:
-        return
-    if all(isinstance(each, (Event, DomainEvent)) for each in value):
+    """Refuse a value that is events, if no others are given: nobody would write them."""
+    listed = value if isinstance(value, (list, tuple)) else (value,)
+    if not events and listed and all(isinstance(each, (Event, DomainEvent)) for each in listed):
         raise InvalidEvent(f"{name} gave its events as its value, which is not written", hint=hint)
 
 

@@ -81,6 +81,7 @@ class _Execution:
         self._next: list[Member] | None = None  # what was prepared for a guess that was not made
         self._once = None if key is None else Query.of(QueryItem(key=key))
         self._has_questions = key is not None or bound.asks_for_time
+        self._has_guessed = False
 
     def guess_first(self) -> Steps[Executed[Any]]:
         """Decide with states that our own last append brought up to date, without a look at the log.
@@ -88,18 +89,18 @@ class _Execution:
         If they are out of date, the condition of the append says so, as it would after a read: that is the first
         attempt. What comes of it without an append counts if a read finds nothing newer.
         """
-        refused = 0
         decided = yield from self._guess()
         if decided is not None:
             try:
                 result = decided.result if decided.request is None else (yield Append(decided.request))
             except (AppendConditionFailed, EventIdConflict, InvalidInput):
-                refused = 1
+                pass
             else:
                 if decided.on_accepted is not None and not result.duplicate:
                     yield from decided.on_accepted(result)
                 return decided.executed(result, 1)
-        return (yield from until_accepted(self.decide, self._command.options.attempts, refused=refused))
+        attempts = self._command.options.attempts
+        return (yield from until_accepted(self.decide, attempts, refused=int(self._has_guessed)))
 
     def decide(self) -> Steps[Decided]:
         """Decide with states as of now."""
@@ -126,6 +127,11 @@ class _Execution:
             states = self._cache.handed_out(members)
         except Uncopyable:  # see `up_to_date`
             return None
+        if not all(
+            member.is_kept for member in members
+        ):  # one is handed out itself, and is of no use afterwards
+            return None
+        self._has_guessed = True
         decided, refusal = None, None
         try:
             if self._has_questions:
@@ -141,7 +147,10 @@ class _Execution:
             return None
         if decided is None:
             assert refusal is not None
-            raise refusal
+            try:
+                raise refusal
+            finally:
+                del refusal, states  # which the traceback would keep in a circle
         yield from decided.told
         return decided if decided.is_append else Decided.nothing(decided.value, members[0].head)
 

@@ -97,7 +97,7 @@ class EventShape:
             # msgspec copies what is empty: [] is default_factory=list. Other factories are not ours to call.
             is_empty = field.default_factory in _EMPTY
             default = field.default_factory() if is_empty else field.default
-            if default is msgspec.NODEFAULT or default is msgspec.UNSET:
+            if default is msgspec.NODEFAULT or (default is msgspec.UNSET and field.name not in kinds):
                 continue
             _check_default(where, field, default)
             if field.name in kinds:

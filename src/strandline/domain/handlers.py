@@ -176,7 +176,7 @@ def _refuse_forgotten(name: str, function: Any, here: Names | None) -> None:
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())[1:]
     gives_nothing = signature.return_annotation in (None, "None") or (
-        signature.return_annotation is inspect.Signature.empty and not _gives_something(function)
+        signature.return_annotation is inspect.Signature.empty and _gives_nothing(function)
     )
     if not (1 <= len(parameters) <= 2 and gives_nothing and _is_event(function, parameters[0], here)):
         return
@@ -187,14 +187,16 @@ def _refuse_forgotten(name: str, function: Any, here: Names | None) -> None:
         )
 
 
-def _gives_something(function: Any) -> bool:
-    """Whether the code of a function returns anything but None."""
-    for before, step in itertools.pairwise(dis.get_instructions(function)):
-        loaded = before if step.opname == "RETURN_VALUE" else step
-        is_return = step.opname in {"RETURN_VALUE", "RETURN_CONST"}  # the latter from Python 3.12 on
-        if is_return and not (loaded.opname in {"LOAD_CONST", "RETURN_CONST"} and loaded.argval is None):
-            return True
-    return False
+def _gives_nothing(function: Any) -> bool:
+    """Whether a function returns, and never anything but None."""
+    given = [
+        before.argval if before.opname == "LOAD_CONST" else before
+        for before, step in itertools.pairwise(dis.get_instructions(function))
+        if step.opname == "RETURN_VALUE"
+    ]
+    # From Python 3.12 on there is one step for both.
+    given += [step.argval for step in dis.get_instructions(function) if step.opname == "RETURN_CONST"]
+    return given == [None] * len(given) != [] and not never_runs(function)
 
 
 def _is_event(function: Any, parameter: inspect.Parameter, here: Names | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from ..errors import InvalidInput, InvalidQuery
 from ..event import Event, SequencedEvent
 from ..names import name_list
 from ..tag_id import TagId, hint_of_twins, is_same_class
-from .annotations import Names, Unresolved, bound_of, is_alias, meant, names_of, place, resolve
+from .annotations import Names, Unresolved, alternatives, bound_of, is_alias, meant, names_of, place, resolve
 from .boundary import refuse_clashes_of
 from .event import DomainEvent
 from .projection import Projection, refuse_own_beginning
@@ -30,6 +30,10 @@ _ONE_VALUE = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD
 
 PLAIN_VALUES = frozenset({str, int, float, bool, bytes, type(None), UUID, Decimal})
 _HOLDING = (list, tuple, set, frozenset, dict)
+_HOLDING_IDS = (list, tuple, set, frozenset, Sequence, Iterable)
+
+Ids = tuple[type[TagId], bool]
+"""A kind of id, and whether there are several."""
 
 
 class ProjectionList(list[Projection]):
@@ -62,7 +66,7 @@ class Signature:
         self._refuse_parameters()
         self._here = here
         self._kinds: dict[str, Kind] | None = None
-        self._ids: dict[str, type[TagId]] = {}
+        self._ids: dict[str, Ids] = {}
         """The kinds of id among the values, by parameter."""
         self.usual_kinds: tuple[type[Projection] | None, ...] | None = None
         """The kinds of its parameters, if none of them is a list or an id, and all may be given by their places."""
@@ -77,9 +81,15 @@ class Signature:
         return [
             value
             if type(value) is kind or (kind is None and type(value) in PLAIN_VALUES and name not in self._ids)
-            else _argument(kind, name, _as_ids(self._ids.get(name), value))
+            else _argument(kind, name, self._with_ids(name, value))
             for (name, kind), value in zip(kinds.items(), args, strict=True)
         ]
+
+    def _with_ids(self, name: str, value: Any) -> Any:
+        """A value with ids in the place of what they are made of, unless it is what the signature says itself."""
+        ids = self._ids.get(name)
+        is_given = ids is not None and value is not self._signature.parameters[name].default
+        return _as_ids(ids, name, value) if is_given and ids is not None else value
 
     def with_defaults(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call that is no execution, by name, as far as there are any."""
@@ -139,7 +149,7 @@ class Signature:
             (*self._guard, *self._written()),
             tuple(kind for each in types.values() for kind in _types_in(meant(each)) if _is_id(kind)),
         )
-        self._ids = {name: kind for name, each in types.items() if (kind := _id_in(each)) is not None}
+        self._ids = {name: ids for name, each in types.items() if (ids := _ids_in(each)) is not None}
         self._kinds, self._here = kinds, None
         one_each = [
             kind for name, kind in kinds.items() if not isinstance(kind, list) and name not in self._ids
@@ -241,20 +251,32 @@ def _types_in(annotation: Any, around: tuple[Any, ...] = ()) -> Iterator[type]:
         yield annotation
 
 
-def _id_in(annotation: Any) -> type[TagId] | None:
-    """The kind of id that a parameter takes, one, several or none of it."""
-    kinds = {kind for kind in _types_in(annotation) if kind is not type(None)}
-    kind = kinds.pop() if len(kinds) == 1 else None
-    return kind if kind is not None and _is_id(kind) else None
+def _ids_in(annotation: Any) -> Ids | None:
+    """The kind of id that a parameter takes, and whether it takes several; None if it may take something else."""
+    parts = [part for part in alternatives(annotation) if part is not type(None)]
+    inner = [each for part in parts for each in typing.get_args(part) if each is not Ellipsis]
+    is_several = any(typing.get_origin(part) in _HOLDING_IDS for part in parts)
+    if len(parts) != 1 or (is_several and len(inner) != 1):
+        return None
+    kind = _class_of(inner[0] if is_several else parts[0])
+    return (kind, is_several) if isinstance(kind, type) and _is_id(kind) else None
 
 
-def _as_ids(kind: type[TagId] | None, value: Any) -> Any:
+def _as_ids(ids: Ids, name: str, value: Any) -> Any:
     """A value with ids in the place of what they are made of: raw text would be no tag, or that of something else."""
-    if kind is None:
-        return value
-    if type(value) in {list, tuple, set, frozenset}:
-        return type(value)([_as_ids(kind, each) for each in value])
-    return kind(value) if isinstance(value, (str, int, UUID)) else value
+    kind, is_several = ids
+    is_one = isinstance(value, (str, int, UUID))
+    if not is_several:
+        return kind(value) if is_one and not isinstance(value, kind) else value
+    if is_one:
+        raise InvalidInput(
+            f"{name} takes several ids, not one: {value!r:.60}", hint=f"pass a list: [{value!r:.60}]"
+        )
+    return (
+        type(value)([_as_ids((kind, False), name, each) for each in value])
+        if type(value) in _HOLDING
+        else value
+    )
 
 
 def _argument(kind: Kind, name: str, value: Any) -> Any:

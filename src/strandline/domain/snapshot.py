@@ -12,7 +12,7 @@ import functools
 import hashlib
 import re
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -27,6 +27,7 @@ from .projection import Projection
 from .shape import shape_of
 from .steps import LoadSnapshot, SaveSnapshot, Steps
 
+_CALLED = (FunctionType, staticmethod, classmethod, property)
 _OPTIONS = ("_last_only", "_snapshot_every")
 _ADDRESS = re.compile(" at 0x[0-9A-Fa-f]+")
 
@@ -72,22 +73,34 @@ def save(member: Member) -> Steps[None]:
 @functools.cache
 def _is_told_apart(cls: type[Projection]) -> bool:
     """Whether its name and version tell a class from all others: who gives it a version of its own says so."""
-    return "_version" in vars(cls) or all(
-        _is_plain(value)
-        for base in cls.__mro__
-        if "<locals>" in base.__qualname__
-        for name, value in vars(base).items()
-        if not name.startswith("__") and name not in _OPTIONS and name not in shape_of(cls).fields
+    return "_version" in vars(cls) or all(_is_plain(base, value) for base, value in _made_in_functions(cls))
+
+
+def _made_in_functions(cls: type[Projection]) -> Iterator[tuple[type, Any]]:
+    """What a class and its bases that functions made have besides fields, with the one that has it."""
+    for base in cls.__mro__:
+        for name, value in vars(base).items() if "<locals>" in base.__qualname__ else ():
+            is_ours = name in _OPTIONS or name in shape_of(cls).fields
+            if not is_ours and (not name.startswith("__") or isinstance(value, _CALLED)):
+                yield base, value
+
+
+def _is_plain(base: type, value: Any) -> bool:
+    """Whether it is a method that has nothing from the function around it: then its code says what it does."""
+    return isinstance(value, _CALLED) and all(
+        (each.__module__, each.__qualname__.rpartition(".")[0]) == (base.__module__, base.__qualname__)
+        and each.__code__.co_freevars in {(), ("__class__",)}
+        and not each.__kwdefaults__
+        and not any(each.__defaults__ or ())
+        for each in _functions(value)
     )
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether it is a function that has nothing from the function around it but its class: then it is the same each time."""
-    function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
-    if not isinstance(function, FunctionType) or function.__kwdefaults__:
-        return False
-    has_values = any(default is not None for default in function.__defaults__ or ())
-    return not has_values and function.__code__.co_freevars in ((), ("__class__",))
+def _functions(value: Any) -> list[Any]:
+    """The functions of a method, a property and so on."""
+    if isinstance(value, property):
+        return [each for each in (value.fget, value.fset, value.fdel) if each is not None]
+    return [getattr(value, "__func__", value)]
 
 
 @functools.cache
@@ -179,6 +192,9 @@ def version_of(cls: Any) -> str:
     shape = shape_of(cls)
     seen = [f"{name}: {kind}" for name, kind in shape.fields.items()]
     seen += [f"{name} = {_text(default)}" for name, default, _ in shape.state]
+    for _, value in _made_in_functions(cls):
+        codes = [each.__code__ for each in _functions(value) if isinstance(each, FunctionType)]
+        seen += [f"{code.co_code!r} {code.co_names} {_text(code.co_consts)}" for code in codes]
     handled = sorted(f"{name} {event.event_version}" for name, (_, event) in shape.handlers.items())
     return f"{cls._version}-{hashlib.sha256(repr((seen, handled)).encode()).hexdigest()[:12]}"
 

@@ -80,7 +80,7 @@ class Unit(Generic[*Ts]):
         try:
             yield
         except BaseException:
-            self._is_entered = False
+            self._is_entered = self._is_open = False
             raise
 
     @contextmanager
