@@ -217,6 +217,15 @@ for verdict in Results.of(cases, measurements).verdicts():
     assert ran.stdout.splitlines() == ["growth 0.8 target", "peer 15.8 floor", "share 0.79 below"], ran.stderr
 
 
+def test_commands_that_look_are_measured_beside_the_cycle() -> None:
+    ran = run("-m", "bench.looking", "--events", "60", "--rounds", "1", "--seconds", "0.01", "--clients", "4")
+    told = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [line.pop("clients") for line in told] == ["1 threads", "4 threads", "4 tasks"], ran.stderr
+    for line in told:
+        assert [*line] == ["cycle", "cycle, JSON decoded", "command", "command, all handlers look"]
+        assert line["cycle"].endswith("/s, 100%")
+
+
 def test_a_missing_peer_or_server_is_an_error() -> None:
     for module, says in (
         ("eventsourcing", "eventsourcing-pg is not installed"),
