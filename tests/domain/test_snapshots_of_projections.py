@@ -738,6 +738,20 @@ def test_a_state_whose_ids_would_come_back_as_text_is_not_kept_and_that_is_told(
         assert {type(name) for name in store.project(kind("c1")).names} == {StudentId}
 
 
+class Undeclared(Projection, snapshot_every=1):
+    id: CourseId
+
+    @on
+    def subscribed(self, event: StudentSubscribed) -> None:
+        self.last = event.student
+
+
+def test_a_state_with_what_is_no_field_is_not_kept_and_that_is_told(store: EventStore) -> None:
+    store.append(subscribed("s1"))
+    with pytest.warns(SnapshotFailed, match=r"its last is no field; declare it in the class: last: int = 0"):
+        assert store.project(Undeclared("c1")).last == "s1"
+
+
 class Students(Projection, snapshot_every=1):
     id: CourseId
     names: set[StudentId] = set()

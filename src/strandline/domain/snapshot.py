@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from ..engine import Snapshot
-from ..errors import StrandlineError
+from ..errors import InvalidInput, StrandlineError
 from . import codec
 from .annotations import callers
 from .member import Member
@@ -114,6 +114,10 @@ def _warn_of_twins(cls: type[Projection]) -> None:
 def _encoded(state: Projection) -> bytes:
     """The state as JSON, if it can be read again as it was."""
     cls: Any = type(state)
+    for name in vars(state).keys() - shape_of(cls).fields.keys():
+        raise InvalidInput(
+            f"its {name} is no field", hint=f"declare it in the class: {name}: int = 0, or what it is"
+        )
     try:
         data = codec.encode(_form(cls)(**{name: vars(state)[name] for name in _fields(cls)}))
         is_same = same(vars(_state(state, data)), vars(state))
