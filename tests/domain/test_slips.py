@@ -429,14 +429,14 @@ def a_handler_of_something_recorded_that_is_not_marked() -> None:
         def changed(self, event: RoomBuilt, recorded) -> None: ...
 
 
-@slip("conflicts='no' is neither True nor False", r"@on\(conflicts=False\)")
+@slip("conflicts is True or False, not 'no'", "write conflicts=True, or leave it out")
 def conflicts_as_text() -> None:
     class Room(Projection):
         @on(conflicts="no")  # type: ignore[call-overload]
         def changed(self, event: RoomBuilt) -> None: ...
 
 
-@slip("conflicts=0 is neither", "True|False")
+@slip("conflicts is True or False, not 0", "write conflicts=True, or leave it out")
 def conflicts_as_a_number() -> None:
     on(conflicts=0)  # type: ignore[call-overload]
 

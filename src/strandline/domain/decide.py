@@ -127,9 +127,8 @@ class _Execution:
             states = self._cache.handed_out(members)
         except Uncopyable:  # see `up_to_date`
             return None
-        if not all(
-            member.is_kept for member in members
-        ):  # one is handed out itself, and is of no use afterwards
+        # A state that cannot be copied is handed out itself, and is of no use afterwards.
+        if not all(member.is_kept for member in members):
             return None
         self._has_guessed = True
         decided, refusal = None, None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dis
 import inspect
-import itertools
 import typing
 from collections.abc import Iterator, MutableMapping, Sequence
 from types import CodeType, FunctionType
@@ -25,6 +23,7 @@ from .annotations import (
     resolve,
     text_of,
 )
+from .bytecode import attributes_set, gives_nothing, may_look
 from .event import DomainEvent
 from .usual import native
 
@@ -154,7 +153,7 @@ def handlers_of(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
             named,
             conflicts=conflicts,
             takes_recorded=len(parameters) == 2,
-            blind_code=None if _may_look(function, parameters[0].name) else function.__code__,
+            blind_code=None if may_look(function, parameters[0].name) else function.__code__,
         )
 
 
@@ -175,28 +174,16 @@ def _refuse_forgotten(name: str, function: Any, here: Names | None) -> None:
         return
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())[1:]
-    gives_nothing = signature.return_annotation in (None, "None") or (
-        signature.return_annotation is inspect.Signature.empty and _gives_nothing(function)
+    is_silent = signature.return_annotation in (None, "None") or (
+        signature.return_annotation is inspect.Signature.empty and gives_nothing(function)
     )
-    if not (1 <= len(parameters) <= 2 and gives_nothing and _is_event(function, parameters[0], here)):
+    if not (1 <= len(parameters) <= 2 and is_silent and _is_event(function, parameters[0], here)):
         return
     if len(parameters) == 1 or _is_recorded(function, parameters[1], here):
         raise InvalidInput(
             f"{place(function)} takes an event, but is not marked as a handler",
             hint=f"write @on above it; what is not to be called for events is called _{name}",
         )
-
-
-def _gives_nothing(function: Any) -> bool:
-    """Whether a function returns, and never anything but None."""
-    given = [
-        before.argval if before.opname == "LOAD_CONST" else before
-        for before, step in itertools.pairwise(dis.get_instructions(function))
-        if step.opname == "RETURN_VALUE"
-    ]
-    # From Python 3.12 on there is one step for both.
-    given += [step.argval for step in dis.get_instructions(function) if step.opname == "RETURN_CONST"]
-    return given == [None] * len(given) != [] and not never_runs(function)
 
 
 def _is_event(function: Any, parameter: inspect.Parameter, here: Names | None) -> bool:
@@ -260,7 +247,7 @@ def _may_be_recorded(kind: Any) -> bool:
 
 def _refuse_overwriting(cls: type[Projection], function: Any, where: str) -> None:
     """A handler that gives a value to a method, which the next event or its kept state would call."""
-    for name in _sets(inspect.unwrap(function)):
+    for name in attributes_set(inspect.unwrap(function)):
         known = inspect.getattr_static(cls, name, None)
         is_fixed = isinstance(known, property) and known.fset is None
         if is_fixed or (isinstance(known, _METHODS) and not _is_field(cls, name)):
@@ -272,40 +259,6 @@ def _refuse_overwriting(cls: type[Projection], function: Any, where: str) -> Non
 
 def _is_field(cls: type[Projection], name: str) -> bool:
     return any(name in own_annotations(base) for base in cls.__mro__)
-
-
-def _sets(function: Any) -> Iterator[str]:
-    """The attributes that a method gives values to, by `self.x = …` and `self.x += …`."""
-    if type(function) is not FunctionType or not function.__code__.co_argcount:
-        return
-    own = function.__code__.co_varnames[0]
-    steps = [step for step in dis.get_instructions(function) if step.opname != "EXTENDED_ARG"]
-    for first, second, third in zip(steps, steps[1:], steps[2:], strict=False):
-        is_set = third.opname == "STORE_ATTR" and _is_variable(second, own)
-        is_changed = third.opname == "LOAD_ATTR" and second.opname == "COPY" and _is_variable(first, own)
-        if is_set or is_changed:
-            yield third.argval
-
-
-def _is_variable(step: dis.Instruction, name: str) -> bool:
-    """Whether a step puts a variable on top; newer Pythons put two at once."""
-    names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
-    return step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) and names[-1] == name
-
-
-def _may_look(function: Any, parameter: str) -> bool:
-    """Whether a function may look at one of its parameters: its code names it, or it is not the code that we see."""
-    if type(function) is not FunctionType or hasattr(function, "__wrapped__"):
-        return True
-    code = function.__code__
-    if parameter not in code.co_varnames[: code.co_argcount] or not _SEES_ALL.isdisjoint(code.co_names):
-        return True
-    named = (step.argval for step in dis.get_instructions(code))
-    return any(parameter == name or (isinstance(name, tuple) and parameter in name) for name in named)
-
-
-# What looks at variables without naming them.
-_SEES_ALL = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack", "breakpoint"}
 
 
 def _annotated(

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self, TypeVar, overload
 
 from ..errors import InvalidInput
 from ..event import SequencedEvent
+from ..names import check_flag
 from ..query import Query
 from ..tag_id import IdValue, TagId
 from .annotations import name_of, names_here
@@ -31,11 +32,7 @@ def on(*arguments: Any, conflicts: bool = True) -> Any:
     `@on(A, B)` names them, if an annotation cannot. With `conflicts=False` the events change the
     state, but do not spoil a decision that was made without them.
     """
-    if type(conflicts) is not bool:
-        raise InvalidInput(
-            f"conflicts={conflicts!r:.40} is neither True nor False",
-            hint="write @on(conflicts=False) for what spoils no decision",
-        )
+    check_flag(conflicts, "conflicts")
     body = sys._getframe(1).f_locals
     if len(arguments) == 1 and inspect.isfunction(arguments[0]):
         return mark(arguments[0], (), body, conflicts=conflicts)

@@ -88,8 +88,9 @@ class Signature:
     def _with_ids(self, name: str, value: Any) -> Any:
         """A value with ids in the place of what they are made of, unless it is what the signature says itself."""
         ids = self._ids.get(name)
-        is_given = ids is not None and value is not self._signature.parameters[name].default
-        return _as_ids(ids, name, value) if is_given and ids is not None else value
+        if ids is None or value is self._signature.parameters[name].default:
+            return value
+        return _as_ids(ids, name, value)
 
     def with_defaults(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call that is no execution, by name, as far as there are any."""

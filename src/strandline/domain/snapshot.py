@@ -114,9 +114,11 @@ def _warn_of_twins(cls: type[Projection]) -> None:
 def _encoded(state: Projection) -> bytes:
     """The state as JSON, if it can be read again as it was."""
     cls: Any = type(state)
-    for name in vars(state).keys() - shape_of(cls).fields.keys():
+    undeclared = sorted(vars(state).keys() - shape_of(cls).fields.keys())
+    if undeclared:
         raise InvalidInput(
-            f"its {name} is no field", hint=f"declare it in the class: {name}: int = 0, or what it is"
+            f"its {undeclared[0]} is no field",
+            hint=f"declare it in the class: {undeclared[0]}: int = 0, or what it is",
         )
     try:
         data = codec.encode(_form(cls)(**{name: vars(state)[name] for name in _fields(cls)}))

@@ -19,7 +19,7 @@ def disturbing_retag(
     """The first retag in `(judged, head]` by which an event of the positions `delivered` enters or leaves the query."""
     start, end = delivered
     named = {tag for item in query.items for tag in item.tags}
-    any_can_matter = any(item.looks_at_tags for item in query.items)
+    any_can_matter = any(item.may_look_at_tags for item in query.items)
     if judged >= head or start >= end or not (named or any_can_matter):
         return None
     tags = _Tags(engine, judged)
