@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PINS := constraints/pins.txt
 NATIVE := $(shell find src -name '*.pyx')
+SYSTEM_CALLS := src/strandline/engine/sqlite/system_calls.c
 SHARED := $(shell find src -name '*.pxd')
 
 .DEFAULT_GOAL := help
@@ -38,9 +39,9 @@ bench-full: setup ## the same with every size and setting (hours; go on where it
 	$(BIN)/python -m bench --full
 
 clean: ## remove what make and the tests made
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(NATIVE:.pyx=.c) $(NATIVE:.pyx=.*.so)
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(NATIVE:.pyx=.c) $(NATIVE:.pyx=.*.so) $(SYSTEM_CALLS:.c=.*.so)
 
-$(VENV)/.core: pyproject.toml setup.py $(NATIVE) $(SHARED) $(PINS)
+$(VENV)/.core: pyproject.toml setup.py $(NATIVE) $(SHARED) $(SYSTEM_CALLS) $(PINS)
 	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12 …")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --constraint $(PINS) --editable '.[cli]'

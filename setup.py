@@ -17,4 +17,11 @@ setup(
         Extension(name, [f"src/{name.replace('.', '/')}.pyx"], depends=SHARED, optional=True)
         for name in NATIVE
     ]
+    + [
+        Extension(
+            "strandline.engine.sqlite.system_calls",
+            ["src/strandline/engine/sqlite/system_calls.c"],
+            optional=True,
+        )
+    ]
 )

@@ -138,7 +138,7 @@ class Victim:
                 if rng.random() < 0.05:
                     store.retag(Query.tag("other"), add=[f"mark:{rng.randrange(9)}"])
                 if rng.random() < 0.02:
-                    moved = Query.tag(f"key:{rng.choice(RETAGGED)}")
+                    moved = Query.tag("other", f"key:{rng.choice(RETAGGED)}")
                     old = store.read(moved, after=rng.randrange(store.head()), limit=1)
                     store.retag([event.position for event in old], replace={"key": [rng.choice(RETAGGED)]})
 

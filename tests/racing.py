@@ -109,7 +109,7 @@ def assert_refusal_was_right(history: History, query: Query, after: int, conflic
         return
     changes = history.changes(conflict.position - 1, conflict.position + 1)
     meant = [(history.events[change.position - 1], change.old, change.new) for change in changes]
-    assert any(query.matches(event, old) != query.matches(event, new) for event, old, new in meant)
+    assert any(query.matches(event, old) or query.matches(event, new) for event, old, new in meant)
 
 
 def main() -> None:

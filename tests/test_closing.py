@@ -44,7 +44,7 @@ READS: list[Callable[[EventStore], object]] = [
     [
         lambda engine: engine.head(),
         lambda engine: engine.exists(Query.tag("x"), 0),
-        lambda engine: engine.count(Query.tag("x")),
+        lambda engine: engine.count(Query.tag("x"), 0),
         lambda engine: engine.position_at(0),
         lambda engine: engine.read_page(Query.tag("x"), Span(), 10),
         lambda engine: engine.read_page(Query.tag("x"), Span(), 10_000),

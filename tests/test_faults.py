@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -33,6 +34,7 @@ from strandline import (
     StrandlineError,
     Unavailable,
 )
+from strandline.engine.maintenance import backup_log
 from strandline.testing import violations
 
 NOBODY = 65534
@@ -449,3 +451,106 @@ def test_append_many_is_all_or_nothing_when_the_database_fails(store: EventStore
     connection.execute("pragma max_page_count = 1000000").fetchall()
     assert all(isinstance(outcome, AppendResult) for outcome in store.append_many(requests))
     assert store.head() == 51
+
+
+# SQLite calls what we put in the place of open(2): the n-th call fails once.
+FAILING_OPEN = (
+    REPORT
+    + """
+import ctypes, os, shutil
+import apsw
+import strandline.engine.sqlite
+from strandline.engine.maintenance import backup_log
+libc = ctypes.CDLL(None, use_errno=True)
+kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_int, use_errno=True)
+left = [0]
+def failing(path, flags, mode):
+    left[0] -= 1
+    if not left[0]:
+        ctypes.set_errno(failure)
+        return -1
+    return libc.open(path, flags, mode)
+hook = kind(failing)
+apsw.VFS("hooked", "").xSetSystemCall("open", ctypes.cast(hook, ctypes.c_void_p).value)
+
+def use(path):
+    told, tries = [], 0
+    store = follower = None
+    def step():
+        global left
+        nonlocal store
+        store = store or connect(path)
+        store.append(Event("A", {}, tags=["x"]))
+        store.follower("f").catch_up(lambda events, tx: tx.execute("create table if not exists t (n)"), attempts=1)
+        len(list(store.read(Query.tag("x"))))
+        store.count(Query.all())
+    for _ in range(3):
+        try:
+            step()
+        except Unavailable as error:
+            told.append(str(error))
+            left[0] = 0
+    store.append(Event("B", {}))
+    step()
+    store.close()
+    return told
+
+report, n = {}, 0
+for failure in map(int, sys.argv[2:]):
+    n = 0
+    while True:
+        n += 1
+        path = f"{sys.argv[1]}-{failure}-{n}"
+        with connect(path) as first:  # as there is one usually
+            first.append(Event("A", {}))
+        left[0] = n
+        told = use(path)
+        report[f"{failure} {n}"] = told
+        if left[0] > 0:  # there are fewer calls
+            left[0] = 0
+            break
+print(json.dumps(report))
+"""
+)
+
+
+def test_one_failed_open_never_leaves_a_store_or_a_follower_read_only(tmp_path: Path) -> None:
+    codes = [errno.EMFILE, errno.EIO, errno.EACCES]
+    told = run(FAILING_OPEN, tmp_path / "log", *codes)
+    failed = [number for number, errors in told.items() if errors]
+    assert len(told) > 15
+    assert len(failed) > 10
+    assert all(len(errors) <= 1 for errors in told.values()), told
+
+
+def test_what_remains_of_a_failed_backup_does_not_hide_why_it_failed(store: EventStore, path: Path) -> None:
+    target = path.with_name("copy.db")
+    unfinished = path.with_name("copy.db.unfinished")
+
+    def in_the_way(done: int, pages: int) -> None:
+        if done == pages:
+            unfinished.unlink()
+            unfinished.mkdir()  # which can neither be linked nor removed as a file
+
+    with pytest.raises(Unavailable, match=r"copy\.db"):
+        backup_log(path, target, in_the_way)
+    assert not target.exists()
+
+
+def test_a_backup_without_descriptors_says_so(path: Path, store: EventStore) -> None:
+    told = run(
+        REPORT
+        + """
+import resource
+from strandline.engine.maintenance import backup_log, check_log
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+answers = [tell(lambda: backup_log(sys.argv[1], sys.argv[1] + ".copy")), tell(lambda: check_log(sys.argv[1]))]
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+print(json.dumps([answers, tell(lambda: backup_log(sys.argv[1], sys.argv[1] + ".copy").head)]))
+""",
+        path,
+    )
+    answers, head = told
+    assert [answer[0] for answer in answers] == ["unavailable", "unavailable"]
+    assert head == "1"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 
+import apsw
+import psycopg
 import pytest
 
 import strandline
@@ -16,12 +19,15 @@ from strandline import (
     AppendCondition,
     AppendConditionFailed,
     AppendRequest,
+    AppendResult,
+    Event,
     EventIdConflict,
     EventStore,
     InvalidInput,
     InvalidQuery,
     Query,
     QueryItem,
+    StrandlineError,
 )
 from strandline.engine.sqlite import SqliteEngine
 from strandline.testing import violations
@@ -34,29 +40,77 @@ def store(place: Place) -> Iterator[EventStore]:
         yield store
 
 
-def test_m1_the_last_seat_is_sold_once(store: EventStore) -> None:
+def test_the_last_seat_is_sold_once_by_one_store(store: EventStore) -> None:
     """A: EXISTS is false; B: EXISTS is false; A inserts; B inserts: two subscriptions for one seat."""
     for seat in range(5):
-        condition = store.read(Query.tag(f"seat:{seat}")).condition
-        results = at_once(
-            *(
-                lambda seat=seat, c=condition: store.append(event("Taken", f"seat:{seat}"), c)
-                for _ in range(16)
-            )
+        sell_to_all([store] * 16, f"seat:{seat}")
+
+
+def test_the_last_seat_is_sold_once_by_stores_that_share_nothing(kept: Place) -> None:
+    """The same where no lock of a process helps: each seller has a store, and in a database a connection."""
+    with ExitStack() as open_stores:
+        stores = [open_stores.enter_context(kept.connect()) for _ in range(6)]
+        for seat in range(20):
+            sell_to_all(stores, f"seat:{seat}")
+        assert violations(stores[0]) == []
+
+
+def sell_to_all(stores: Sequence[EventStore], seat: str) -> None:
+    """Every store reads that the seat is free. Then all of them take it at the same time."""
+    conditions = [store.read(Query.tag(seat)).condition for store in stores]
+    results = at_once(
+        *(
+            lambda store=store, condition=condition: store.append(event("Taken", seat), condition)
+            for store, condition in zip(stores, conditions, strict=True)
         )
-        assert results.count(None) == 15
-        assert store.count(Query.tag(f"seat:{seat}")) == 1
+    )
+    assert results.count(None) == len(stores) - 1
+    assert {store.count(Query.tag(seat)) for store in stores} == {1}
 
 
-def test_m2_either_of_two_tags_is_enough_for_or(store: EventStore) -> None:
+EITHER = {
+    "two items": (QueryItem(tags=["student:1"]), QueryItem(tags=["course:1"])),
+    "with types": (
+        QueryItem(types=["Registered", "Joined"], tags=["student:1"]),
+        QueryItem(types=["Defined", "Joined"], tags=["course:1"]),
+    ),
+    "one more that never matches": (
+        QueryItem(tags=["never"]),
+        QueryItem(tags=["course:1"]),
+        QueryItem(tags=["student:1"]),
+    ),
+    "one with a matcher": (QueryItem(tags=["student:1"], where={"n": 1}), QueryItem(tags=["course:1"])),
+    "one with both tags besides": (
+        QueryItem(tags=["student:1", "course:1"]),
+        QueryItem(tags=["student:1"]),
+        QueryItem(tags=["course:1"]),
+    ),
+}
+
+
+@pytest.mark.parametrize("items", EITHER.values(), ids=EITHER)
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_an_event_with_one_of_two_tags_is_found_and_refuses(
+    store: EventStore, items: tuple[QueryItem, ...], is_turned: bool
+) -> None:
     """Two tag tables are inner joined: an event with only one of the tags does not exist."""
-    store.append(event("StudentRegistered", "student:1"))
-    store.append(event("CourseDefined", "course:1"))
-    either = Query.tag("student:1") | Query.tag("course:1")
-    assert store.exists(either)
-    assert store.exists(either, after=1)
-    assert store.count(either) == len(list(store.read(either))) == 2
-    assert is_refused(store, AppendCondition(either, after=1))
+    either = Query.of(*(reversed(items) if is_turned else items))
+    expected: list[int] = []
+    for type_, *tags in (
+        ("Registered", "student:2"),
+        ("Registered", "student:1"),
+        ("Defined", "course:1"),
+        ("Joined", "student:1", "course:1"),
+    ):
+        stale = store.read(either).condition
+        position = store.append(event(type_, *tags, n=1)).position
+        matches = not {"student:1", "course:1"}.isdisjoint(tags)
+        expected += [position] * matches
+        assert [found.position for found in store.read(either)] == expected
+        assert [found.position for found in store.read(either, backwards=True)] == expected[::-1]
+        assert store.count(either) == len(expected)
+        assert store.exists(either, after=position - 1) is matches
+        assert is_refused(store, stale) is matches
 
 
 def test_m3_the_head_is_taken_no_later_than_the_events(store: EventStore) -> None:
@@ -175,18 +229,94 @@ def test_n2_a_lock_file_that_is_removed_lets_nobody_write_past_another(tmp_path:
             assert violations(other) == []
 
 
-def test_n3_a_stream_named_like_a_type_is_another_thing(store: EventStore) -> None:
+SAME_NAME = {
+    "type": (Query.types("x"), {"type": "x"}),
+    "tag": (Query.tag("x"), {"tags": ["x"]}),
+    "stream": (Query.stream("x"), {"stream": "x"}),
+    "subject": (Query.subject("x"), {"subject": "x"}),
+    "tag that begins like a stream": (Query.tag("stream:x"), {"tags": ["stream:x"]}),
+}
+
+
+@pytest.mark.parametrize("place_of_name", SAME_NAME)
+def test_a_name_in_another_place_is_neither_found_nor_in_the_way(kept: Place, place_of_name: str) -> None:
     """A stream called OrderPlaced makes the query for the type return the stream's events."""
-    store.append(event("Audited"), stream="OrderPlaced")
-    condition = store.read(Query.types("OrderPlaced")).condition
-    assert not store.exists(Query.types("OrderPlaced"))
-    store.append(event("OrderPlaced"))
-    assert is_refused(store, condition)
-    assert [found.type for found in store.read(Query.stream("OrderPlaced"))] == ["Audited"]
+    query, fields = SAME_NAME[place_of_name]
+
+    def others() -> list[Event]:
+        return [
+            Event(**{"type": "E", "data": {}} | other)
+            for name, (_, other) in SAME_NAME.items()
+            if name != place_of_name
+        ]
+
+    with kept.connect() as store:
+        condition = store.read(query).condition
+        store.append(others())
+        assert not store.exists(query)
+        assert not is_refused(store, condition)
+        store.append_many([AppendRequest(each) for each in others()])
+        mine = store.append(Event(**{"type": "E", "data": {}} | fields)).position
+        assert is_refused(store, condition)
+    with kept.connect() as store:  # which learns its index from the log
+        assert [found.position for found in store.read(query)] == [mine]
+        assert store.count(query) == 1
+        assert is_refused(store, AppendCondition(query, after=mine - 1))
+        assert not is_refused(store, AppendCondition(query, after=mine))
 
 
-def test_n4_an_append_that_fails_midway_leaves_nothing_behind(kept: Place) -> None:
+REJECTED = "Rejected"
+HOOK_IN_FILE = f"""
+create trigger hook before insert on event when new.type = '{REJECTED}'
+begin select raise(abort, 'rejected by a hook'); end"""
+HOOK_IN_DATABASE = f"""
+create function hook() returns trigger language plpgsql as $$
+begin raise exception 'rejected by a hook'; end $$;
+create trigger hook before insert on event for each row when (new.type = '{REJECTED}') execute function hook()"""
+
+
+@pytest.fixture
+def hooked(kept: Place) -> Place:
+    """A log whose database refuses to write events of one type, wherever in an append they are."""
+    with kept.connect() as store:
+        store.append(event("Opened", "first"))
+    if kept.is_in_database:
+        with psycopg.connect(str(kept.url), options=f"-csearch_path=strandline_{kept.log}") as connection:
+            connection.execute(HOOK_IN_DATABASE)
+    else:
+        with closing(apsw.Connection(str(kept.url))) as connection:
+            connection.execute(HOOK_IN_FILE)
+    return kept
+
+
+@pytest.mark.parametrize("rejected", [0, 1, 2])
+@pytest.mark.parametrize("is_one_of_a_batch", [False, True])
+def test_an_append_that_fails_while_it_is_written_leaves_nothing_behind(
+    hooked: Place, rejected: int, is_one_of_a_batch: bool
+) -> None:
     """A hook rejects the second of three events: the first stays, also after a reopen."""
+    with hooked.connect() as store:
+        stale = store.read(Query.tag("half")).condition
+        events = [event("E", "half", "new-name", n=number) for number in range(3)]
+        events[rejected] = event(REJECTED, "half", "new-name")
+        requests = [AppendRequest(event("E", "first")), AppendRequest(events, stale)][not is_one_of_a_batch :]
+        with pytest.raises((StrandlineError, apsw.Error), match="rejected by a hook"):
+            store.append_many(requests)
+        for query in (Query.tag("half"), Query.tag("new-name"), Query.types("E", REJECTED)):
+            assert not store.exists(query)
+        # Names and positions that the failed transaction gave away are free again.
+        assert store.append([event("E", "another-name"), event("E", "half")], stale) == AppendResult(2, 3, 2)
+        assert [found.position for found in store.read(Query.tag("another-name"))] == [2]
+        assert [found.position for found in store.read(Query.tag("half"))] == [3]
+        assert not store.exists(Query.tag("new-name"))
+    with hooked.connect() as store:
+        assert [found.tags for found in store.read()] == [("first",), ("another-name",), ("half",)]
+        assert not store.exists(Query.tag("new-name"))
+        assert violations(store) == []
+
+
+def test_an_append_that_is_refused_leaves_nothing_behind(kept: Place) -> None:
+    """An id that is taken, or a matcher that raises, is noticed while the append is judged."""
     with kept.connect() as store:
         taken = event("E", "taken")
         store.append(taken)

@@ -23,6 +23,7 @@ from strandline import (
     EventStore,
     InvalidInput,
     Query,
+    QueryItem,
     Unavailable,
 )
 from strandline.testing import violations
@@ -97,7 +98,7 @@ def test_c10_a_tag_cannot_smuggle_anything_into_sql(postgres: Place) -> None:
                 assert [found.position for found in store.read(query)] == [position]
                 assert is_refused(store, AppendCondition(query))
                 assert not is_refused(store, AppendCondition(query, after=position))
-                assert store.retag([position], add=[f"x{name}"[:256]]).count <= 1
+            assert store.retag([position], add=[f"x{name}"[:256]]).count <= 1
         assert not store.exists(Query.tag("wallet:bob"))
         assert violations(store) == []
 
@@ -232,6 +233,79 @@ def test_r13_an_append_that_waits_too_long_for_its_lock_can_be_sent_again(
         gate.is_open.set()
         assert held().position == 2
         assert other.append(sent) == AppendResult(3, 3, 1)
+
+
+def test_an_append_that_loses_a_deadlock_was_not_written_and_can_be_sent_again(postgres: Place) -> None:
+    """A transaction by hand took the next position and waits for the log, whose writer wants that position."""
+    # The one that looks for deadlocks is the victim.
+    impatient = with_setting(postgres, "deadlock_timeout=10ms")
+    tables = f"-csearch_path=strandline_{postgres.log}"
+    with (
+        impatient.connect() as store,
+        psycopg.connect(str(postgres.url), options=f"{tables} -cdeadlock_timeout=1h") as application,
+        psycopg.connect(str(postgres.url), autocommit=True) as observer,
+    ):
+        store.append(event("Opened"))
+        sent, gate = event("E", "x"), Gate("Opened")
+        held = in_thread(lambda: store.append(sent, gate.condition))
+        assert gate.is_reached.wait(30)
+        application.execute(
+            "insert into event (position, recorded_at, append, id, type, tags, data)"
+            " values (2, 0, 2, gen_random_uuid(), 'ByHand', '', '')"
+        )
+        waits = in_thread(lambda: application.execute("select from log for update"))
+        await_lock(observer, application.info.backend_pid)
+        gate.is_open.set()
+        with pytest.raises(Unavailable, match="deadlock") as caught:
+            held()
+        assert (caught.value.written, caught.value.retry) == (False, "same")
+        waits()
+        application.rollback()
+        assert (store.head(), store.exists(Query.tag("x"))) == (1, False)
+        assert store.append(sent) == AppendResult(2, 2, 1)
+        assert violations(store) == []
+
+
+def await_lock(observer: psycopg.Connection[Any], process: int) -> None:
+    """Wait until a process of the server waits for a lock."""
+    asked = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
+    for _ in range(3_000):
+        if observer.execute(asked, [process]).fetchone() == (True,):
+            return
+        time.sleep(0.01)
+    pytest.fail("the process does not wait for a lock")
+
+
+@pytest.mark.parametrize("code", ["40001", "40P01", "55P03", "57014"])
+@pytest.mark.parametrize("is_judged_here", [False, True])
+def test_a_transaction_that_the_server_gives_up_wrote_nothing_and_can_be_sent_again(
+    postgres: Place, code: str, is_judged_here: bool
+) -> None:
+    """A serialization failure is taken for a conflict, or for an answer: the event is lost, or decided twice."""
+    hook = f"""
+create function hook() returns trigger language plpgsql as $$
+begin raise exception 'given up' using errcode = '{code}'; end $$;
+create trigger hook before insert on event for each row when (new.type = 'E') execute function hook()"""
+    tables = f"-csearch_path=strandline_{postgres.log}"
+    with (
+        postgres.connect() as store,
+        psycopg.connect(str(postgres.url), options=tables, autocommit=True) as server,
+    ):
+        store.append(event("Opened"))
+        server.execute(hook)
+        sent, items = event("E", "x"), [QueryItem(tags=["y"])]
+        if is_judged_here:
+            items.append(QueryItem(types=["Opened"], where=lambda found: False))
+        condition = AppendCondition(Query.of(*items))
+        for _ in range(2):
+            with pytest.raises(Unavailable) as caught:
+                store.append(sent, condition)
+            assert (caught.value.written, caught.value.retry) == (False, "same")
+            assert (store.head(), store.exists(Query.tag("x"))) == (1, False)
+        server.execute("drop trigger hook on event")
+        assert store.append(sent, condition) == AppendResult(2, 2, 1)
+        assert store.stats().refused == 0
+        assert violations(store) == []
 
 
 @pytest.fixture(params=VERSIONS, ids=lambda version: f"postgres{version}")

@@ -29,6 +29,7 @@ from strandline import (
     Unavailable,
 )
 from strandline.engine.maintenance import check_log
+from strandline.engine.watch import _LoopBell
 from strandline.retag import Retag
 from strandline.testing import violations
 from tiny_segments import LIMITS
@@ -192,9 +193,7 @@ def test_an_event_loop_that_is_gone_stops_nobody(path: Path) -> None:
     store = strandline.connect(path)
 
     async def leave_behind() -> None:
-        future = asyncio.get_running_loop().create_future()
-        store.watch._futures[future] = 0
-        store.watch._waiters += 1
+        store.watch._waiters[_LoopBell()] = 0
 
     asyncio.run(leave_behind())
     assert store.append(Event("A", 1)).position == 1
@@ -368,3 +367,195 @@ def test_a_clock_cannot_ask_the_store(path: Path) -> None:
             store.append(Event("A", {}))
         stores.clear()
         assert store.append(Event("A", {})).position == 2
+
+
+EVERYWHERE = str(Path(__file__).with_name("interrupting.py"))
+
+
+def interrupted(place: Place, what: str, *arguments: object) -> int:
+    """How often the program interrupted the store, which worked each time."""
+    done = subprocess.run(
+        [sys.executable, EVERYWHERE, what, *place.arguments, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.stdout.startswith("sound "), done.stdout + done.stderr[-4000:]
+    assert done.returncode == 0
+    return int(done.stdout.split()[1])
+
+
+# How many moments are left out between two that are tried. A prime, so that loops are met at each of their lines.
+FEW, ALL = 41, 1
+
+
+@pytest.mark.parametrize("stride", [FEW, pytest.param(ALL, marks=pytest.mark.long)])
+def test_a_store_works_after_an_interrupt_at_any_moment(place: Place, stride: int) -> None:
+    assert interrupted(place, "moments", stride, os.getpid() if stride > 1 else 0) > 80
+
+
+@pytest.mark.parametrize("stride", [FEW, pytest.param(5, marks=pytest.mark.long)])
+def test_a_signal_handler_that_uses_the_store_at_any_moment_never_waits_for_itself(
+    place: Place, stride: int
+) -> None:
+    assert interrupted(place, "handlers", stride, os.getpid()) > 80
+
+
+@pytest.mark.parametrize("stride", [7, pytest.param(ALL, marks=pytest.mark.long)])
+def test_close_goes_on_where_an_interrupt_ended_it(place: Place, stride: int) -> None:
+    assert interrupted(place, "close", stride, os.getpid() if stride > 1 else 0) > 4
+
+
+@pytest.mark.parametrize("interrupts", [150, pytest.param(3_000, marks=pytest.mark.long)])
+def test_a_storm_of_interrupts_over_all_that_a_store_does_leaves_it_working(
+    place: Place, interrupts: int
+) -> None:
+    count = (
+        interrupts if place.url != "memory:" else min(interrupts, 400)
+    )  # where every read looks at all events
+    assert interrupted(place, "storm", count, os.getpid()) == count
+
+
+@pytest.mark.parametrize("stopped", ["execute", "rows"])
+def test_a_statement_that_an_interrupt_stopped_does_not_keep_later_reads_in_the_past(
+    path: Path, stopped: str
+) -> None:
+    """It has its first row already, and holds on to the state of the log that it sees."""
+
+    def stop(_: object, event: str, called: object) -> None:
+        if event == "c_return" and getattr(called, "__name__", "") == "execute":
+            raise KeyboardInterrupt
+
+    with strandline.connect(path) as store:
+        store.append([Event("A", {}), Event("B", {})])
+        connection = store.engine._take_reader()  # type: ignore[attr-defined]
+        calls = {"execute": connection.execute, "rows": connection.rows}
+        kept: BaseException | None = None
+        sys.setprofile(stop)
+        try:
+            calls.pop(stopped)("select * from event", ())
+        except KeyboardInterrupt as interrupt:
+            kept = interrupt  # with its traceback, as a debugger or a notebook keeps it
+        finally:
+            sys.setprofile(None)
+        store.append(Event("C", {}))
+        (look,) = calls.values()
+        assert look("select count(*) from event", ())[0][0] == 3, kept
+        connection.close()
+
+
+def test_a_thread_that_cannot_be_started_is_one_clear_error_and_the_next_try_works(place: Place) -> None:
+    """There is no address space left for another stack: the real error of the system."""
+    program = """
+import json, resource, sys, threading
+import strandline
+from strandline import Event, Unavailable
+
+store = strandline.connect(sys.argv[1], **json.loads(sys.argv[2]))
+store.append(Event("A", {}))
+follower = store.follower("f", lease=1.0)
+threading.stack_size(1 << 30)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), resource.getrlimit(resource.RLIMIT_AS)[1]))
+try:
+    follower.catch_up(lambda events, tx: None)
+except Unavailable as error:
+    assert "no thread left" in str(error), error
+    assert "ulimit" in error.hint
+else:
+    raise AssertionError("it needs a thread that renews the lease")
+store.append(Event("B", {}))
+resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
+threading.stack_size(0)
+assert follower.catch_up(lambda events, tx: None) == 2
+store.close()
+print("sound")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *place.arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("sound\n", 0), done.stderr
+
+
+def test_no_memory_in_sqlite_is_unavailable(path: Path) -> None:
+    with strandline.connect(path) as store:
+        store.append(Event("A", b"x" * 100_000))
+        before = apsw.hard_heap_limit(apsw.memory_used() + 1)
+        try:
+            with pytest.raises(Unavailable, match="no memory left"):
+                store.append(Event("A", b"x" * 1_000_000))
+        finally:
+            apsw.hard_heap_limit(before or 0)
+        head = store.head()
+        assert store.append(Event("B", {})).position == head + 1
+
+
+def test_a_lock_that_the_system_does_not_let_go_of_is_let_go_of_by_closing_its_file(path: Path) -> None:
+    """`flock` refuses a descriptor that was opened with O_PATH, as it may refuse any on a file system over a network."""
+    with strandline.connect(path) as store:
+        engine = store.engine
+        lock = engine._file_lock  # type: ignore[attr-defined]
+        acquire = lock.acquire
+
+        def acquire_and_lose() -> None:
+            acquire()
+            os.close(lock._file)
+            lock._file = os.open(f"{path}.lock", os.O_PATH)
+
+        lock.acquire = acquire_and_lose
+        assert store.append(Event("A", {})).position == 1
+        assert lock._file is None
+        del lock.acquire
+        assert store.append(Event("B", {})).position == 2
+        assert store.follower("f").catch_up(lambda events, tx: None) == 2
+
+
+def test_a_signal_handler_cannot_write_while_its_thread_handles_events(path: Path) -> None:
+    """FINDINGS D3: it waited for the lock that its own thread held."""
+    program = f"""
+import faulthandler, signal, time
+import strandline
+from strandline import Event, InvalidInput, Query
+
+faulthandler.dump_traceback_later(60, exit=True)
+store = strandline.connect({str(path)!r})
+store.append(Event("A", {{}}))
+told = set()
+
+def use(*_):
+    try:
+        store.append(Event("Signalled", {{}}))
+        told.add("done")
+    except InvalidInput:
+        told.add("refused")
+
+signal.signal(signal.SIGALRM, use)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+number = 0
+while told < {{"done", "refused"}} or number < 50:
+    store.follower(f"f{{number}}", Query.types("A")).catch_up(lambda events, tx: None)
+    number += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+store.close()
+print("sound")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.stdout, done.returncode) == ("sound\n", 0), done.stderr[-3000:]
+
+
+SOURCES = Path(strandline.__file__).parent
+
+
+def test_locks_of_the_store_are_written_in_c_and_none_is_asked_for_its_owner() -> None:
+    """An interrupt inside `threading.Condition` leaves its lock taken for ever."""
+    for file in [*SOURCES.glob("*.py"), *SOURCES.glob("engine/**/*.py"), *SOURCES.glob("follow/**/*.py")]:
+        text = file.read_text()
+        for name in ("threading.Condition(", "threading.Event(", "threading.Semaphore(", "_is_owned"):
+            assert name not in text, f"{name} in {file}"

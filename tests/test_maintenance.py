@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -152,6 +153,26 @@ def test_a_damaged_file_is_reported_and_not_raised(path: Path) -> None:
     assert "file" in kinds(path)
 
 
+def test_check_cannot_see_changed_data_as_the_manual_says(path: Path) -> None:
+    tamper(path, "update event set data = cast('{\"n\":666}' as blob) where position = 5")
+    assert check_log(path).problems == []
+
+
+def test_check_cannot_see_a_lost_wal_as_the_manual_says(path: Path, tmp_path: Path) -> None:
+    """The newest appends are in the -wal file until they are moved: without it, the log ends earlier and is sound."""
+    lost = tmp_path / "lost.db"
+    with strandline.connect(path) as store:
+        store.append([Event("New", {}) for _ in range(3)])
+        head = store.head()
+        with_wal = tmp_path / "whole.db"
+        for suffix in ("", "-wal"):
+            shutil.copyfile(f"{path}{suffix}", f"{with_wal}{suffix}")
+        shutil.copyfile(path, lost)
+
+    assert check_log(with_wal).events == head
+    assert (check_log(lost).events, check_log(lost).problems) == (head - 3, [])
+
+
 def test_a_check_beside_a_process_that_retags_finds_nothing_that_is_not_there(path: Path) -> None:
     with strandline.connect(path) as store, retagging(store):
         for _ in range(15):
@@ -226,7 +247,7 @@ def next_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Strandline as it might be one schema later, with `path` from before."""
     assert path.exists()
     later = schema.MIGRATIONS | {
-        "schema_004": "alter table log add column note text; update log set note = 'new'"
+        "schema_005": "alter table log add column note text; update log set note = 'new'"
     }
     monkeypatch.setattr(schema, "MIGRATIONS", later)
 
@@ -236,14 +257,14 @@ def test_an_older_schema_is_refused_until_it_is_migrated(path: Path) -> None:
     with pytest.raises(SchemaMismatch) as refusal:
         strandline.connect(path)
     assert refusal.value.hint == f"run: strandline migrate {path}"
-    assert migrate_log(path, dry_run=True).steps == ["schema_004"]
+    assert migrate_log(path, dry_run=True).steps == ["schema_005"]
     with pytest.raises(SchemaMismatch):
         strandline.connect(path)
     report = migrate_log(path)
-    assert (report.before, report.after, report.steps) == (3, 4, ["schema_004"])
+    assert (report.before, report.after, report.steps) == (4, 5, ["schema_005"])
     assert migrate_log(path).steps == []
     with strandline.connect(path) as store:
-        assert store.stats().schema == 4
+        assert store.stats().schema == 5
         assert store.head() == 24
 
 
@@ -251,13 +272,13 @@ def test_an_older_schema_is_refused_until_it_is_migrated(path: Path) -> None:
 def test_a_migration_that_fails_leaves_the_old_schema(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = {
         **schema.MIGRATIONS,
-        "schema_005": "create table note (text text); create table note (text text)",
+        "schema_006": "create table novelty (text text); create table novelty (text text)",
     }
     monkeypatch.setattr(schema, "MIGRATIONS", broken)
-    with pytest.raises(CorruptLog, match="table note already exists"):
+    with pytest.raises(CorruptLog, match="table novelty already exists"):
         migrate_log(path)
     monkeypatch.undo()
-    assert migrate_log(path).before == 3
+    assert migrate_log(path).before == 4
     assert kinds(path) == set()
 
 

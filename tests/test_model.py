@@ -45,11 +45,11 @@ class Fact:
 
 @dataclass
 class Decision:
-    """What a process read, and whether that has changed since."""
+    """What a process read with its tags, and whether that has changed since."""
 
     asked: Asked
     head: int
-    seen: set[int]
+    seen: dict[int, frozenset[str]]
     is_stale: bool = False
 
 
@@ -61,14 +61,16 @@ class Referee:
     open: dict[int, Decision] = field(default_factory=dict)
 
     def read(self, process: int, asked: Asked) -> Decision:
-        seen = {n for n, fact in enumerate(self.facts, 1) if asked.matches(fact)}
+        seen = self.matching(asked)
         self.open[process] = Decision(asked, len(self.facts), seen)
         return self.open[process]
 
     def changed(self) -> None:
         for decision in self.open.values():
-            now = {n for n, fact in enumerate(self.facts, 1) if decision.asked.matches(fact)}
-            decision.is_stale |= now != decision.seen
+            decision.is_stale |= self.matching(decision.asked) != decision.seen
+
+    def matching(self, asked: Asked) -> dict[int, frozenset[str]]:
+        return {n: fact.tags for n, fact in enumerate(self.facts, 1) if asked.matches(fact)}
 
 
 def some_asked(rng: random.Random) -> Asked:
@@ -124,7 +126,7 @@ class Schedules:
         asked = self.rng.choice(self.asked)
         decision = referee.read(process, asked)
         page = engine.read_page(asked.query, Span(), 100)
-        assert {event.position for event in page.events} == decision.seen
+        assert {event.position for event in page.events} == decision.seen.keys()
         assert page.head == decision.head
 
     def append(self, engine: MemoryEngine, referee: Referee, process: int, event: Event, fact: Fact) -> None:

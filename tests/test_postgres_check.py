@@ -51,9 +51,9 @@ def test_a_sound_log_has_no_problems(written: Place) -> None:
     report = checked(written)
     assert report.problems == []
     assert (report.events, report.appends, report.conditions) == (24, 23, 21)
-    # per event one entry for each of its tags and for its stream: 20 x 3, 1 added tag; and a note for each tag that a
-    # retag gave or took: seat:2, seat:99, vip
-    assert report.index_entries == 20 * 3 + 1 + 3
+    # per event one entry for each of its tags and for its stream: 20 x 3, 1 added tag; and of each retag one for every
+    # tag and stream that its event had before or after: hall:1, seat:2, seat:99, a stream; hall:1, seat:5, vip, a stream
+    assert report.index_entries == 20 * 3 + 1 + 4 + 4
 
 
 def test_an_empty_log_is_sound(postgres: Place) -> None:
@@ -68,7 +68,9 @@ FAULTS = [
     ("index", "insert into posting values ('hall:1', 'Taken', 23)"),
     ("index", "insert into posting values ('hall:1', 'Taken', 25)"),
     ("index", "insert into posting values ('hall:1', 'Other', 5)"),
-    ("index", "insert into posting values ('$changed:hall:1', '$retagged', 21)"),
+    ("index", "delete from posting where tag = '$changed:hall:1'"),
+    ("index", "delete from posting where tag like '$changed:$stream:%'"),
+    ("index", "insert into posting values ('$changed:hall:2', '$retagged', 21)"),
     ("index", "insert into posting values ('$subject:x', 'Taken', 5)"),
     ("index", "update event set stream = 'other' where position = 4"),
     ("index", "update event set subject = 'other' where position = 4"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from gates import Gate
@@ -171,10 +172,23 @@ def test_an_append_that_is_cut_off_while_it_waits_for_its_turn_is_written_once(
         for _ in range(3):
             time.sleep(0.1)
             proxy.cut()
+        await_one_waiting(direct)
         gate.is_open.set()
         assert held().position == 2
         assert waiting() == AppendResult(3, 3, 1)
         assert other.head() == 3
+
+
+def await_one_waiting(place: Place) -> None:
+    """Wait until one process of the server waits for the log: those of broken connections were ended."""
+    asked = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like %s"
+    with psycopg.connect(str(place.url), autocommit=True) as connection:
+        for _ in range(1_000):
+            answer = connection.execute(asked, [f"%strandline_{place.log}%"]).fetchone()
+            if answer == (1,):
+                return
+            time.sleep(0.01)
+    pytest.fail(f"{answer} processes of the server wait for the log")
 
 
 QUESTIONS: list[Callable[[EventStore], Any]] = [
@@ -396,3 +410,22 @@ def test_a_forked_process_leaves_the_connections_to_its_parent(store: EventStore
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     assert store.append(event("x")).position == store.head() == 2
+
+
+@on_one_server
+def test_a_session_that_keeps_the_lock_is_named_after_a_while(server: PostgresServer, direct: Place) -> None:
+    with direct.connect(lock_timeout=0.3) as store, psycopg.connect(server.url()) as other:
+        store.append(event("x"))
+        other.execute("set application_name = 'sleeper'")
+        other.execute(f"select from strandline_{direct.log}.log for update")
+        with pytest.raises(Unavailable) as caught:
+            store.append(event("x"))
+        assert f"process {other.info.backend_pid} of the server (sleeper" in str(caught.value)
+        assert "for too long" in str(caught.value)
+        assert "here 0.3 s" in caught.value.hint
+        assert f"pg_terminate_backend({other.info.backend_pid})" in caught.value.hint
+        assert caught.value.written is False
+        assert store.head() == 1
+        other.rollback()
+        assert store.append(event("x")).position == 2
+        assert store.engine.rows("show lock_timeout") == [("0",)]

@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import pickle
+import random
 import subprocess
 import sys
 import traceback
@@ -515,7 +516,7 @@ def with_entries_for_types(
         if "begin" in text:
             begin = text.index("begin") + 1
             server.run("\n".join([*text[:begin], "raise exception 'this one is old';", *text[begin:]]))
-    server.run(f"drop function {name}.append_v2")
+    server.run(f"drop function {name}.append_v3")
     server.run(OLD_APPEND.format(name))
     return place, name
 
@@ -546,7 +547,7 @@ def test_a_store_whose_function_a_migration_took_away_is_told_to_migrate(
 ) -> None:
     with place.connect() as store:
         store.append(Event("A", {}))
-        server.run(f"drop function strandline_{place.log}.append_v2")
+        server.run(f"drop function strandline_{place.log}.append_v3")
         error = refusal(store.append, Event("A", {}))
         assert isinstance(error, SchemaMismatch)
         assert "strandline migrate" in error.hint
@@ -579,10 +580,53 @@ def test_a_migration_waits_for_an_append_and_not_that_one_for_it(
             assert not migration.done()
         appending.execute(f"select {name}.append_v1()")
         appending.commit()
-        assert migration.result().steps == [list(schema.MIGRATIONS)[3]]
+        assert migration.result().steps == list(schema.MIGRATIONS)[3:]
     assert check_log(place.url, log=place.log).problems == []
     with place.connect() as store:
         assert store.head() == 4
+
+
+def test_retags_of_before_are_found_by_every_tag_of_what_they_changed(
+    place: Place, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In schema 4 the index had a retag under the tags that it gave or took, and the functions had other names."""
+    name, chance = f"strandline_{place.log}", random.Random(5)
+    with monkeypatch.context() as before:
+        before.setattr(schema, "MIGRATIONS", dict(list(schema.MIGRATIONS.items())[:4]))
+        with place.connect() as store:
+            store.append([Event("A", n, tags=["t:1", f"n:{n}"], subject="u") for n in range(5)], stream="s")
+            store.append([Event("A", {}, tags=["t:1"]).with_key("k"), Event("B", {})])
+            for _ in range(40):
+                positions = chance.sample(range(1, 8), 2)
+                store.retag(positions, replace={"t": chance.sample("123", chance.randrange(3))}, add=["x"])
+                store.retag(positions, replace={chance.choice("nt"): []}, add=[f"t:{chance.randrange(4)}"])
+            store.retag([7], add=["last"])
+    entries = f"select tag, position from {name}.posting where type = '$retagged' order by tag, position"
+    expected = server.run(entries)
+    server.run(
+        f"""delete from {name}.posting p using {name}.event e where p.type = '$retagged' and e.position = p.position and
+        not exists (
+            select from jsonb_to_recordset(convert_from(e.data, 'UTF8')::jsonb -> 'changes') c (removed text[], added text[])
+            where substr(p.tag, 10) = any (c.removed || c.added)
+        );
+        alter function {name}.append_v3 rename to append_v2; alter function {name}.retag_v2 rename to retag_v1"""
+    )
+    assert len(server.run(entries)) < len(expected)
+    assert migrate_log(place.url, log=place.log).steps == list(schema.MIGRATIONS)[4:]
+    assert server.run(entries) == expected
+    assert (
+        server.run(
+            f"select proname from pg_proc where proname in ('append_v2', 'retag_v1') and pronamespace = '{name}'::regnamespace"
+        )
+        == []
+    )
+    assert check_log(place.url, log=place.log).problems == []
+    with place.connect() as store:
+        after = store.head() - 1
+        for query in (Query.types("B"), Query.tag("last")):
+            with pytest.raises(strandline.AppendConditionFailed):
+                store.append(Event("C", 1), AppendCondition(query, after))
+        store.append(Event("C", 1), AppendCondition(Query.tag("n:0"), after))
 
 
 def test_a_migration_needs_an_owner_and_says_so(older: Place, server: PostgresServer) -> None:

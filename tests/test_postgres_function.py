@@ -13,6 +13,7 @@ from strandline import Event
 from strandline.engine.postgres.address import Address
 from strandline.engine.postgres.batch import Batch
 from strandline.engine.postgres.connection import Connection
+from strandline.engine.postgres.search import Search, Statements
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def connection(address: Address) -> Iterator[Connection]:
 def call(connection: Connection, address: Address) -> None:
     batch = Batch(record_conditions=True)
     batch.add_events([Event("Called", {})], None)
-    connection.call(address.sql("call_append"), batch.parameters(0, None))
+    Search(connection, Statements(address)).append(batch.parameters(0, None))
 
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
@@ -66,5 +67,5 @@ def test_listeners_are_told_after_the_commit(postgres: Place, address: Address) 
         result = store.append(Event("News", {}))
         (news,) = listener.notifies(timeout=20, stop_after=1)
         assert news.channel == address.schema
-        ((head,),) = listener.execute(address.sql("head"))
+        ((head,),) = listener.execute(f"select max(position) from {address.identifier}.event")
         assert head == result.position

@@ -31,10 +31,19 @@ from strandline.engine.maintenance import check_log, migrate_log, schema_script
 from strandline.engine.postgres.address import Address
 from strandline.engine.postgres.batch import Batch
 from strandline.engine.postgres.connection import Connection
+from strandline.engine.postgres.search import Search, Statements
 from strandline.testing import violations
 from strandline.testing.postgres import VERSIONS, PostgresServer
 
-TABLES = {"log": "version", "event": "tags", "posting": "tag", "appended_tags": "tags"}
+TABLES = {
+    "log": "version",
+    "event": "tags",
+    "posting": "tag",
+    "appended_tags": "tags",
+    "tracking": "source",
+    "refusal": "events",
+    "note": "value",
+}
 """The tables of a log, and a column of each."""
 
 
@@ -112,6 +121,8 @@ def use_all_of(store: EventStore) -> None:
     assert (store.count(Query.stream("s")), store.exists(Query.subject("ada"), after=1)) == (1, False)
     assert [append.first for append in store.appends()] == [1, 2, 3, 4, 5, 6]
     assert (store.stats().refused, store.stats().size_bytes > 0) == (4, True)
+    assert store.append((), tracking=("orders", 17)).count == 0
+    assert store.tracked("orders") == 17
     assert violations(store) == []
     with store.subscribe(Query.types("Late"), after=3) as coming:
         threading.Timer(0.05, store.append, [Event("Late", {})]).start()
@@ -181,11 +192,11 @@ WRITES += [
     "drop table dead_letter",
     "alter table follower add column x int",
     "create trigger x before insert on follower execute function suppress_redundant_updates_trigger()",
-    "select retag_v1(0)",
-    "grant execute on function retag_v1 to current_user",
-    "drop function append_v2",
-    "alter function append_v2 security invoker",
-    "alter function append_v2 set search_path = pg_temp",
+    "select retag_v2(0)",
+    "grant execute on function retag_v2 to current_user",
+    "drop function append_v3",
+    "alter function append_v3 security invoker",
+    "alter function append_v3 set search_path = pg_temp",
     "create table x (n int)",
     "create function x() returns int language sql return 1",
     "create or replace function types_v1(p_tag text) returns table (type text) language sql as 'select null::text'",
@@ -274,7 +285,7 @@ def test_a_role_that_may_only_read_is_refused_when_it_appends(database: Database
     with strandline.connect(database.url("other"), log=log) as store:
         assert store.head() == 0
         for condition in (None, AppendCondition(Query.of(QueryItem(where=lambda event: True)))):
-            with pytest.raises(Forbidden, match="append_v2") as refusal:
+            with pytest.raises(Forbidden, match="append_v3") as refusal:
                 store.append(Event("A", {}), condition)
             assert f"--log {log} --grant ROLE" in refusal.value.hint
 
@@ -392,7 +403,7 @@ def test_what_a_forged_call_of_the_function_writes_is_found_by_check(database: D
     forged.add_events([Event("A", {}), Event("A", {})], None)
     with contextlib.closing(Connection(address)) as connection:
         forged._e_span[0] = 7
-        connection.call(address.sql("call_append"), forged.parameters(0, None))
+        Search(connection, Statements(address)).append(forged.parameters(0, None))
     assert {problem.kind for problem in check_log(database.url("app"), log=log).problems} == {"append"}
 
 

@@ -102,9 +102,7 @@ def test_a_time_that_nobody_can_read_is_refused(postgres: Place) -> None:
     with postgres.connect() as store:
         empty = batches.Batch(record_conditions=False)
         with pytest.raises(strandline.StrandlineError, match="years 1 and 9999"):
-            store.engine._ask(
-                lambda search: search.rows.__self__.call(store.engine._sql.append, empty.parameters(0, 2**62))
-            )
+            store.engine._ask(lambda search: search.append(empty.parameters(0, 2**62)))
         assert store.append(Event("A", {})).position == 1
 
 

@@ -19,6 +19,7 @@ STORE = {
     "AppendRequest",
     "AppendResult",
     "AsyncEventStore",
+    "Check",
     "Event",
     "EventStore",
     "Query",
@@ -43,6 +44,7 @@ ERRORS = {
     "SchemaMismatch",
     "StoreClosed",
     "StrandlineError",
+    "TrackingConflict",
     "Unauthorized",
     "Unavailable",
 }
@@ -53,7 +55,9 @@ METHODS = {
     "close",
     "count",
     "boundary",
+    "check",
     "decide",
+    "event",
     "execute",
     "exists",
     "explain",
@@ -125,7 +129,7 @@ def test_a_memory_store_needs_no_database() -> None:
 
 
 def test_every_error_is_a_direct_child_with_its_row_of_the_table() -> None:
-    invalid = {"InvalidEvent", "InvalidQuery", "PayloadTooLarge"}
+    invalid = {"InvalidEvent", "InvalidQuery", "PayloadTooLarge", "TrackingConflict"}
     codes = set()
     for name in ERRORS:
         error = getattr(strandline, name)
@@ -151,7 +155,9 @@ def test_every_error_is_a_direct_child_with_its_row_of_the_table() -> None:
         ("InvalidInput", 422),
         ("InvalidEvent", 422),
         ("InvalidQuery", 422),
-        ("PayloadTooLarge", 422),
+        ("PayloadTooLarge", 413),
+        ("FollowerFailed", 409),
+        ("TrackingConflict", 409),
         ("NotFound", 404),
         ("Unauthorized", 401),
         ("Forbidden", 403),

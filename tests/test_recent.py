@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import strandline
+from elsewhere import elsewhere
 from strandline import AppendCondition, AppendConditionFailed, Event, Query, QueryItem
 from strandline.engine.maintenance import check_log
 from strandline.engine.sqlite import pending, recent
@@ -95,7 +96,7 @@ def test_a_reader_of_an_older_snapshot_sees_what_it_saw(path: Path, tiny: None) 
         def read_while_others_write(search: Search) -> None:
             before = search.indexed_to
             for number in range(60):
-                store.append(Event("A", number, tags=["x", f"t:{number}"]))
+                elsewhere(store.append, Event("A", number, tags=["x", f"t:{number}"]))
             search.segments = search._recent.covering(search.connection, search.indexed_to, search.head)
             assert search.segments[0].after == before
             assert [event.position for event in search.matching(query)] == list(range(1, 21))

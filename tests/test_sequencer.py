@@ -11,7 +11,7 @@ import pytest
 
 from places import Place
 from strandline import AppendResult, AsyncEventStore, Event, EventStore, StoreClosed, Unavailable
-from strandline.engine import Batch, Outcome, sequencer
+from strandline.engine import Batch, Outcome, threads
 from strandline.engine.memory import MemoryEngine
 from strandline.engine.rules import Time
 
@@ -113,7 +113,7 @@ def test_the_head_that_cannot_be_looked_at_does_not_kill_the_worker_of_async_cal
         async with AsyncEventStore(EventStore(engine)) as store:
             subscription = store.subscribe()
             reader = asyncio.create_task(anext(subscription))
-            while not store.store.watch._futures:  # noqa: ASYNC110  (no event tells)
+            while not store.store.watch._waiters:  # noqa: ASYNC110  (no event tells)
                 await asyncio.sleep(0.001)
             engine.fail_head = unavailable
             assert (await store.append(Event("A", {}))).position == 1
@@ -292,7 +292,7 @@ def test_tasks_that_append_one_after_another_are_written_together_where_they_are
 def test_a_loop_that_is_busy_keeps_nobody_else_waiting(
     engine: Flaky, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sequencer, "LOOK_AGAIN_SECONDS", 60)
+    monkeypatch.setattr(threads, "LOOK_AGAIN_SECONDS", 60)
 
     async def use(store: EventStore) -> None:
         facade = AsyncEventStore(store)

@@ -18,7 +18,8 @@ SCANS_A_TABLE = re.compile(r"SCAN (event|posting|append|name|e|a|p|q)\b")
 
 LOOK_UPS = {
     "append_holding": (5,),
-    "appends_after": (0, 10),
+    "appends_backward": (0, 100, 10),
+    "appends_forward": (0, 100, 10),
     "events_appended": (0, 10),
     "events_at": (apsw.carray(array("q", [1, 2])),),
     "events_backward": (0, 100, 10),

@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -39,6 +40,8 @@ from strandline import (
     AppendCondition,
     AppendConditionFailed,
     AppendRequest,
+    AppendResult,
+    Check,
     Event,
     EventStore,
     Query,
@@ -64,7 +67,11 @@ def has_data(event: Any) -> bool:
     return len(event.data) > 3
 
 
-WHERES = strategies.wheres() | st.sampled_from([is_b, has_data])
+def has_x1(event: Any) -> bool:
+    return "x:1" in event.tags
+
+
+WHERES = strategies.wheres() | st.sampled_from([is_b, has_data, has_x1])
 EVENTS = strategies.events(
     types=TYPES, tags=TAGS, streams=STREAMS, subjects=SUBJECTS, data=strategies.payloads(), keys=KEYS
 )
@@ -87,7 +94,10 @@ QUERIES = st.one_of(
 BACK = st.integers(-1, 12)  # how far an `after` lies behind the head
 PARTS = st.lists(st.tuples(QUERIES, BACK), max_size=3)
 UNLESS = st.none() | st.none() | QUERIES
-REQUESTS = st.tuples(st.lists(EVENTS, min_size=1, max_size=3), PARTS, st.none() | STREAMS, UNLESS)
+TRACKING = st.none() | st.none() | st.tuples(st.sampled_from(["p", "q"]), st.integers(0, 20))
+REQUESTS = st.tuples(st.lists(EVENTS, max_size=3), PARTS, st.none() | STREAMS, UNLESS, TRACKING).filter(
+    lambda asked: asked[0] or asked[4]  # without events there is something to track
+)
 REPLACES = st.dictionaries(st.sampled_from("xyz"), st.lists(st.sampled_from("1234"), max_size=2), max_size=2)
 
 
@@ -101,9 +111,20 @@ def answer(call: Callable[[], Any]) -> Any:
 
 def plain(value: Any) -> Any:
     if isinstance(value, AppendConditionFailed):
-        return (type(value), str(value), value.hint, plain(value.conflict), value.query, value.after)
+        return (
+            type(value),
+            str(value),
+            value.hint,
+            plain(value.conflict),
+            value.query,
+            value.after,
+            value.part,
+        )
     if isinstance(value, StrandlineError):
-        return (type(value), str(value), value.hint)
+        return (type(value), str(value), value.hint, getattr(value, "tracked", None))
+    if isinstance(value, Check):
+        events = {"conflict": plain(value.conflict), "conflicts": plain([*value.conflicts])}
+        return msgspec.structs.replace(value, **events)
     if isinstance(value, strandline.SequencedEvent) and value.type.startswith("$"):
         return value.to_json().replace(str(value.id), "the store's own")
     return [plain(inner) for inner in value] if isinstance(value, list) else value
@@ -144,11 +165,12 @@ class SameAnswers(RuleBasedStateMachine):
         return AppendCondition.all_of(*listed) if listed else None
 
     def request(self, asked: tuple[Any, ...]) -> AppendRequest | None:
-        events, parts, stream, unless = asked
+        events, parts, stream, unless, tracking = asked
         in_other_stream = stream is not None and any(e.stream not in (None, stream) for e in events)
         stream = None if in_other_stream else stream
-        self.sent.append([event if stream is None else event.in_stream(stream) for event in events])
-        return AppendRequest(events, self.condition(parts), stream, unless)
+        if events:
+            self.sent.append([event if stream is None else event.in_stream(stream) for event in events])
+        return AppendRequest(events, self.condition(parts), stream, unless, tracking)
 
     @rule(asked=REQUESTS)
     def append(self, asked: tuple[Any, ...]) -> None:
@@ -176,8 +198,15 @@ class SameAnswers(RuleBasedStateMachine):
         self.same(lambda store: store.sequencer.run(works))
 
     @precondition(lambda self: self.sent)
-    @rule(which=st.integers(0, 50), change=st.sampled_from(["", "less", "turn", "more", "tags"]), parts=PARTS)
-    def repeat(self, which: int, change: str, parts: list[tuple[Query, int]]) -> None:
+    @rule(
+        which=st.integers(0, 50),
+        change=st.sampled_from(["", "less", "turn", "more", "tags"]),
+        parts=PARTS,
+        tracking=TRACKING,
+    )
+    def repeat(
+        self, which: int, change: str, parts: list[tuple[Query, int]], tracking: tuple[str, int] | None
+    ) -> None:
         events = list(self.sent[-1 - which % len(self.sent)])
         if change == "less":
             events = events[1:] or events
@@ -188,7 +217,7 @@ class SameAnswers(RuleBasedStateMachine):
         elif change == "tags":
             events[0] = events[0].with_tags("x:1")
         condition = self.condition(parts)
-        self.same(lambda store: store.append(events, condition))
+        self.same(lambda store: store.append(events, condition, tracking=tracking))
 
     @rule(asked=QUERIES, add=st.lists(TAGS, max_size=1), replace=REPLACES)
     def retag_query(self, asked: Query, add: list[str], replace: dict[str, list[str]]) -> None:
@@ -213,11 +242,29 @@ class SameAnswers(RuleBasedStateMachine):
 
         self.same(everything)
 
+    @rule(parts=PARTS.filter(bool), most=st.integers(0, 4))
+    def append_after_a_dry_run(self, parts: list[tuple[Query, int]], most: int) -> None:
+        condition, event = self.condition(parts), Event("A", {})
+        self.sent.append([event])
+        check = self.same(lambda store: store.check(condition, conflicts=most))
+        outcome = self.same(lambda store: store.append(event, condition))
+        if not isinstance(check, Check):
+            assert check == outcome
+        elif check.holds:
+            assert isinstance(outcome, AppendResult)
+        else:
+            assert (check.conflict, condition.parts[check.part]) == (outcome[3], outcome[-1])
+
     @rule(query=QUERIES, back=BACK)
     def ask(self, query: Query, back: int) -> None:
         after = max(0, self.model.head() - back)
         self.same(lambda store: store.count(query))
+        self.same(lambda store: store.count(query, after))
         self.same(lambda store: store.exists(query, after))
+
+    @rule(source=st.sampled_from(["p", "q", "r"]))
+    def ask_for_tracked(self, source: str) -> None:
+        self.same(lambda store: store.tracked(source))
 
     @rule(seconds=st.integers(-5, 5))
     def move_clock(self, seconds: int) -> None:
@@ -227,9 +274,17 @@ class SameAnswers(RuleBasedStateMachine):
     def ask_for_a_time(self, seconds: int) -> None:
         self.same(lambda store: store.position_at(self.clock.now + timedelta(seconds=seconds)))
 
-    @rule(after=st.integers(0, 20))
-    def ask_for_appends(self, after: int) -> None:
-        self.same(lambda store: list(store.appends(after)))
+    @rule(after=st.integers(0, 20), backwards=st.booleans(), limit=st.none() | st.integers(1, 9))
+    def ask_for_appends(self, after: int, **options: Any) -> None:
+        self.same(lambda store: list(store.appends(after, **options)))
+        self.same(lambda store: store.inspect.recorded(after))
+
+    @rule(prefix=st.sampled_from(["", "x", "y:", "A", "$"]), after=TAGS | TYPES, limit=st.integers(1, 5))
+    def ask_for_names(self, prefix: str, after: str, limit: int) -> None:
+        self.same(lambda store: store.inspect.types())
+        self.same(lambda store: store.inspect.tags())
+        self.same(lambda store: store.inspect.types(prefix, after=after, limit=limit))
+        self.same(lambda store: store.inspect.tags(prefix, after=after, limit=limit))
 
     @rule()
     def reopen(self) -> None:

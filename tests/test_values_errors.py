@@ -21,6 +21,7 @@ from strandline import (
     QueryItem,
     SequencedEvent,
     StrandlineError,
+    TrackingConflict,
     Unavailable,
 )
 from strandline.errors import __all__ as names
@@ -31,9 +32,18 @@ CONFLICT = SequencedEvent.of(Event("A", {"n": 1}, tags=["x"]), 3, 1)
 
 def made(name: str) -> StrandlineError:
     if name == "AppendConditionFailed":
-        return AppendConditionFailed(conflict=CONFLICT, query=Query.tag("x"), after=2, hint="look")
+        return AppendConditionFailed(
+            conflict=CONFLICT,
+            part=AppendCondition(Query.tag("x"), after=2),
+            conflicts=(CONFLICT,),
+            complete=True,
+            condition=AppendCondition(Query.tag("x"), after=3),
+            hint="look",
+        )
     if name == "Unavailable":
         return Unavailable("gone", written=None)
+    if name == "TrackingConflict":
+        return TrackingConflict(source="orders", position=3, tracked=4)
     error: StrandlineError = getattr(strandline, name)("what happened", hint="what to do")
     return error
 
@@ -51,6 +61,9 @@ def test_every_error_can_be_pickled_and_copied(name: str) -> None:
 def test_a_failed_condition_keeps_its_conflict() -> None:
     twin = pickle.loads(pickle.dumps(made("AppendConditionFailed")))
     assert (twin.conflict, twin.query, twin.after, twin.hint) == (CONFLICT, Query.tag("x"), 2, "look")
+    assert twin.part == AppendCondition(Query.tag("x"), after=2)
+    assert (twin.conflicts, twin.complete) == ((CONFLICT,), True)
+    assert twin.condition == AppendCondition(Query.tag("x"), after=3)
     assert "event 3 (A)" in str(twin)
     assert "position 2" in str(twin)
 

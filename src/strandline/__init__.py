@@ -1,7 +1,7 @@
 """Strandline: an event store in which the consistency boundary of a decision is a query."""
 
 from .aio import AsyncEventStore, connect_async
-from .append import AppendCondition, AppendRequest, AppendResult, RecordedAppend
+from .append import AppendCondition, AppendRequest, AppendResult, Check, RecordedAppend
 from .cloudevent import from_cloudevent, to_cloudevent
 from .domain.command import NOW, Command, Executed, command
 from .domain.event import DomainEvent, upcast
@@ -9,6 +9,8 @@ from .domain.missing_tags import MissingTags
 from .domain.projection import Projection, on
 from .domain.snapshot import SnapshotFailed
 from .domain.untyped import Decision
+from .engine import Usage
+from .engine.open import logs
 from .errors import (
     AppendConditionFailed,
     CorruptLog,
@@ -24,6 +26,7 @@ from .errors import (
     SchemaMismatch,
     StoreClosed,
     StrandlineError,
+    TrackingConflict,
     Unauthorized,
     Unavailable,
 )
@@ -39,6 +42,7 @@ __all__ = [
     "AppendRequest",
     "AppendResult",
     "AsyncEventStore",
+    "Check",
     "Command",
     "CorruptLog",
     "Decision",
@@ -66,12 +70,15 @@ __all__ = [
     "StoreClosed",
     "StrandlineError",
     "TagId",
+    "TrackingConflict",
     "Unauthorized",
     "Unavailable",
+    "Usage",
     "command",
     "connect",
     "connect_async",
     "from_cloudevent",
+    "logs",
     "on",
     "to_cloudevent",
     "upcast",

@@ -10,10 +10,13 @@ import os
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+from uuid import UUID
 
-from .append import AppendCondition, AppendRequest, AppendResult, RecordedAppend, check_position
+from .activity import refuse_writes
+from .append import AppendCondition, AppendRequest, AppendResult, Check, RecordedAppend, check_position
 from .domain import decide, explain, untyped
 from .domain.command import Command, Executed, bind
 from .domain.drive import drive_async
@@ -31,25 +34,31 @@ from .domain.steps import (
 )
 from .domain.unit import AsyncBoundary
 from .domain.untyped import Decide, DecideOptions, DecideValue
-from .engine import Page, Span, Stats
+from .engine import Page, Span, Stats, Usage
+from .engine.threads import typed
 from .errors import StoreClosed, StrandlineError
 from .event import SequencedEvent
 from .follow import AsyncFollower, AsyncWorker, FollowerStatus
 from .follow.asynchronous import TRANSACTIONS_AT_ONCE
-from .follow.automation import Automation, Decision, Ignored, awaiting
+from .follow.automation import Automation, Decision, Ignored, awaiting, run_options
 from .follow.lease import LEASE_SECONDS
 from .follow.outbox import Publisher, follower_name, handler_of, options_of
 from .follow.worker import RunOptions
+from .inspection import NAMES
 from .query import Query
 from .reading import (
     ALL_IN_ONE_PAGE,
     NEXT_PAGES,
     Place,
     check_limit,
+    check_query,
     check_span,
     first_size,
+    in_lists,
+    next_appends,
     next_page,
     query_or_all,
+    require_arrow,
 )
 from .retag import Replacements
 from .store import (
@@ -65,6 +74,9 @@ from .store import (
 )
 from .tag_id import IdValue
 
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
 T = TypeVar("T")
 READ_THREADS = 4
 
@@ -75,6 +87,8 @@ class AsyncEventStore:
     def __init__(self, store: EventStore) -> None:
         self.store = store
         self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="strandline-read")
+        # Calls that may take long have threads of their own, so that short ones never wait for them.
+        self._long_threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="strandline-long-read")
         self.transactions = asyncio.Semaphore(TRANSACTIONS_AT_ONCE)
 
     async def append(
@@ -84,9 +98,10 @@ class AsyncEventStore:
         *,
         stream: str | None = None,
         unless_exists: Query | None = None,
+        tracking: tuple[str, int] | None = None,
     ) -> AppendResult:
         """See `EventStore.append`. Cancelled, it was written or it was not; to repeat it is safe."""
-        request = self.store.request(AppendRequest(events, condition, stream, unless_exists))
+        request = self.store.request(AppendRequest(events, condition, stream, unless_exists, tracking))
         return only(await self.store.sequencer.run_async((request,)))
 
     async def append_many(self, requests: Iterable[AppendRequest]) -> list[AppendResult | StrandlineError]:
@@ -107,6 +122,7 @@ class AsyncEventStore:
 
     async def execute(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Executed[R]:
         """See `EventStore.execute`."""
+        refuse_writes()
         return await self.take(decide.execute(bind(command, args, kwargs), self.store.decisions))
 
     async def project(self, projection: type[Projected] | Projected, *key: IdValue) -> Projected:
@@ -139,6 +155,7 @@ class AsyncEventStore:
         **options: Unpack[DecideOptions],
     ) -> Executed[Any]:
         """See `EventStore.decide`."""
+        refuse_writes()
         return await self.take(untyped.decide(boundary, decide, **options))
 
     async def take(self, steps: Steps[T]) -> T:
@@ -183,7 +200,10 @@ class AsyncEventStore:
         """A page of a read, in one of the reading threads unless the engine can do without."""
         self.store.check_usable()
         page = await self.store.engine.read_page_awaited(query, span, size)
-        return await self.in_thread(self.store.read_page, query, span, size) if page is None else page
+        if page is not None:
+            return page
+        run = self.in_long_thread if query.has_where or size > NEXT_PAGES else self.in_thread
+        return await run(self.store.read_page, query, span, size)
 
     async def head(self) -> int:
         """See `EventStore.head`."""
@@ -191,11 +211,24 @@ class AsyncEventStore:
 
     async def exists(self, query: Query, after: int = 0) -> bool:
         """See `EventStore.exists`."""
-        return await self.in_thread(self.store.exists, query, after)
+        run = self.in_long_thread if check_query(query).has_where else self.in_thread
+        return await run(self.store.exists, query, after)
 
-    async def count(self, query: Query | None = None) -> int:
+    async def count(self, query: Query | None = None, after: int = 0) -> int:
         """See `EventStore.count`."""
-        return await self.in_thread(self.store.count, query)
+        return await self.in_long_thread(self.store.count, query, after)
+
+    async def event(self, which: int | UUID) -> SequencedEvent:
+        """See `EventStore.event`."""
+        return await self.in_thread(self.store.event, which)
+
+    async def check(self, condition: AppendCondition, *, conflicts: int = 20) -> Check:
+        """See `EventStore.check`."""
+        return await self.in_long_thread(partial(self.store.check, condition, conflicts=conflicts))
+
+    async def tracked(self, source: str) -> int | None:
+        """See `EventStore.tracked`."""
+        return await self.in_thread(self.store.tracked, source)
 
     async def position_at(self, when: datetime) -> int:
         """See `EventStore.position_at`."""
@@ -203,7 +236,7 @@ class AsyncEventStore:
 
     async def stats(self) -> Stats:
         """See `EventStore.stats`."""
-        return await self.in_thread(self.store.stats)
+        return await self.in_long_thread(self.store.stats)
 
     def subscribe(self, query: Query | None = None, *, after: int = 0) -> AsyncSubscription:
         """See `EventStore.subscribe`: `async for event in store.subscribe(query)`."""
@@ -229,9 +262,8 @@ class AsyncEventStore:
     ) -> AsyncWorker:
         """See `EventStore.automation`: `await automation.run()`."""
         handle = awaiting(Automation(name, decide, ignore), self.execute)
-        return AsyncWorker(
-            self.follower(name, query, after, lease=lease), handle, in_transaction=False, **options
-        )
+        follower = self.follower(name, query, after, lease=lease)
+        return AsyncWorker(follower, handle, in_transaction=False, **run_options(options))
 
     def outbox(
         self,
@@ -253,15 +285,21 @@ class AsyncEventStore:
         """See `EventStore.followers`."""
         return await self.in_thread(self.store.followers)
 
-    def appends(self, after: int = 0) -> AsyncAppends:
+    def appends(self, after: int = 0, *, backwards: bool = False, limit: int | None = None) -> AsyncAppends:
         """See `EventStore.appends`: `async for append in store.appends()`."""
         self.store.check_usable()
-        return AsyncAppends(self, check_position(after, "after"))
+        return AsyncAppends(self, check_span(after, None, backwards=backwards), check_limit(limit))
+
+    @property
+    def inspect(self) -> AsyncInspection:
+        """See `EventStore.inspect`: `await store.inspect.types()`."""
+        return AsyncInspection(self)
 
     async def close(self) -> None:
         """See `EventStore.close`."""
         await asyncio.to_thread(self.store.close)
         self._threads.shutdown(wait=False)
+        self._long_threads.shutdown(wait=False)
 
     async def __aenter__(self) -> Self:
         return self
@@ -275,10 +313,19 @@ class AsyncEventStore:
         return f"<Async{repr(self.store)[1:]}"
 
     async def in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Run a call that reads in one of the reading threads."""
+        """Run a short call that reads in one of the reading threads."""
+        return await self._in(self._threads, call, *arguments)
+
+    async def in_long_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Run a call that may read for long in one of the threads for such calls."""
+        return await self._in(self._long_threads, call, *arguments)
+
+    async def _in(self, threads: ThreadPoolExecutor, call: Callable[..., T], *arguments: Any) -> T:
         self.store.check_usable()
         run = contextvars.copy_context().run  # whoever asks knows whether a handler does
-        return await asyncio.get_running_loop().run_in_executor(self._threads, run, call, *arguments)
+        with typed():
+            answer = asyncio.get_running_loop().run_in_executor(threads, run, call, *arguments)
+        return await answer
 
 
 Item = TypeVar("Item")
@@ -334,10 +381,14 @@ class AsyncRead(_Awaitable[SequencedEvent]):
         return await self._store.read_page(self.query, span, size)
 
     async def __aiter__(self) -> AsyncIterator[SequencedEvent]:
+        async for events in self._pages():
+            for event in events:
+                yield event
+
+    async def _pages(self) -> AsyncIterator[list[SequencedEvent]]:
         page, left = await self._first_page(), self._limit
         while True:
-            for event in page.events:
-                yield event
+            yield page.events
             request = next_page(page, left)
             if request is None:
                 return
@@ -351,6 +402,21 @@ class AsyncRead(_Awaitable[SequencedEvent]):
             return first.events
         return [event async for event in self]
 
+    async def pages(self) -> AsyncIterator[list[SequencedEvent]]:
+        """See `Read.pages`."""
+        async for page in self._pages():
+            for events in in_lists(page):
+                yield events
+
+    async def arrow(self) -> AsyncIterator[RecordBatch]:
+        """See `Read.arrow`."""
+        arrow, is_empty = require_arrow(), True
+        async for events in self.pages():
+            is_empty = False
+            yield arrow.batch_of_events(events)
+        if is_empty:
+            yield arrow.batch_of_events([])
+
     async def ndjson(self) -> AsyncIterator[bytes]:
         """See `Read.ndjson`."""
         async for event in self:
@@ -360,16 +426,38 @@ class AsyncRead(_Awaitable[SequencedEvent]):
 class AsyncAppends(_Awaitable[RecordedAppend]):
     """The recorded appends of a log, in pages."""
 
-    def __init__(self, store: AsyncEventStore, after: int) -> None:
+    def __init__(self, store: AsyncEventStore, span: Span, limit: int | None) -> None:
         self._store = store
-        self._after = after
+        self._span = span
+        self._limit = limit
 
     async def __aiter__(self) -> AsyncIterator[RecordedAppend]:
-        after = self._after
-        while page := await self._store.in_thread(self._store.store.appends_page, after):
+        span, left = self._span, self._limit
+        while page := await self._store.in_long_thread(self._store.store.appends_page, span, left):
             for append in page:
                 yield append
-            after = page[-1].last
+            span, left = next_appends(span, page), None if left is None else left - len(page)
+
+
+class AsyncInspection:
+    """See `Inspection`."""
+
+    def __init__(self, store: AsyncEventStore) -> None:
+        self._store = store
+
+    async def types(self, prefix: str = "", *, after: str = "", limit: int = NAMES) -> list[Usage]:
+        """See `Inspection.types`."""
+        inspect = self._store.store.inspect
+        return await self._store.in_long_thread(partial(inspect.types, prefix, after=after, limit=limit))
+
+    async def tags(self, prefix: str = "", *, after: str = "", limit: int = NAMES) -> list[Usage]:
+        """See `Inspection.tags`."""
+        inspect = self._store.store.inspect
+        return await self._store.in_long_thread(partial(inspect.tags, prefix, after=after, limit=limit))
+
+    async def recorded(self, position: int) -> RecordedAppend:
+        """See `Inspection.recorded`."""
+        return await self._store.in_thread(self._store.store.inspect.recorded, position)
 
 
 class AsyncSubscription(_Awaitable[SequencedEvent]):

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
-from typing import Any, Literal, Protocol
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
 from .errors import InvalidInput, InvalidQuery, PayloadTooLarge
-from .event import Event, encode_sorted
+from .event import Event, SequencedEvent, encode_sorted
+from .names import MAX_POSITION, check_tracking
 from .query import FrozenValue, Query
 from .speedups import native
 
 MAX_EVENTS = 10_000
 MAX_APPEND_BYTES = 64 * 1024 * 1024
 MAX_DATA_BYTES = 1024 * 1024
-MAX_POSITION = 2**63 - 1  # what databases can compare with; no log gets there
 
 
 def check_position(value: object, name: str) -> int:
@@ -64,7 +64,7 @@ class AppendCondition(FrozenValue):
     @classmethod
     def all_of(cls, *conditions: AppendCondition) -> AppendCondition:
         """The condition that holds if all of these hold."""
-        parts = [part for condition in conditions for part in _condition(condition).parts]
+        parts = [part for condition in conditions for part in check_condition(condition).parts]
         unique = tuple(dict.fromkeys(parts))
         if not unique:
             raise InvalidInput("all_of needs a condition", hint="leave the condition out to append always")
@@ -147,14 +147,19 @@ AnyEvent = Event | Typed
 
 
 class AppendRequest(FrozenValue):
-    """One append: its events, and what must hold. Checked when it is made; it does not change."""
+    """One append: its events, and what must hold. Checked when it is made; it does not change.
 
-    __slots__ = ("condition", "events", "stream", "unless_exists")
+    `tracking` is a source and a position of it, which must be newer than the one that the log has. An append that only
+    moves the position has no events.
+    """
+
+    __slots__ = ("condition", "events", "stream", "tracking", "unless_exists")
 
     events: tuple[Event, ...]
     condition: AppendCondition | None
     stream: str | None
     unless_exists: Query | None
+    tracking: tuple[str, int] | None
 
     def __init__(
         self,
@@ -162,11 +167,13 @@ class AppendRequest(FrozenValue):
         condition: AppendCondition | None = None,
         stream: str | None = None,
         unless_exists: Query | None = None,
+        tracking: tuple[str, int] | None = None,
     ) -> None:
         if (
             native is not None
             and stream is None
             and unless_exists is None
+            and tracking is None
             and native.fill_request(self, events, condition, Event, AppendCondition)
         ):
             return
@@ -176,13 +183,20 @@ class AppendRequest(FrozenValue):
                 hint="write unless_exists=Query.of(…)",
             )
         put = object.__setattr__
-        put(self, "events", _events(events, stream))
-        put(self, "condition", None if condition is None else _condition(condition))
+        put(self, "tracking", None if tracking is None else check_tracking(tracking))
+        put(self, "events", _events(events, stream, least=1 if tracking is None else 0))
+        put(self, "condition", None if condition is None else check_condition(condition))
         put(self, "stream", stream)
         put(self, "unless_exists", unless_exists)
 
     def _key(self) -> Any:
-        return self.events, self.condition, self.stream, self.unless_exists
+        return self.events, self.condition, self.stream, self.unless_exists, self.tracking
+
+    def to_write(self) -> tuple[Event, ...]:
+        """Return the events as the log keeps them: each says which position came with it."""
+        if self.tracking is None:
+            return self.events
+        return tuple(event.with_tracking(*self.tracking) for event in self.events)
 
     def guard(self) -> AppendCondition | None:
         """What the log records: the condition, with `unless_exists` as a part after 0."""
@@ -197,7 +211,8 @@ class AppendRequest(FrozenValue):
         return AppendRequest, self._key()
 
     def __repr__(self) -> str:
-        return f"AppendRequest({list(self.events)!r}, {self.condition!r})"
+        tracking = "" if self.tracking is None else f", tracking={self.tracking!r}"
+        return f"AppendRequest({list(self.events)!r}, {self.condition!r}{tracking})"
 
 
 class AppendResult(msgspec.Struct, frozen=True):
@@ -214,6 +229,27 @@ class AppendResult(msgspec.Struct, frozen=True):
         return self.last
 
 
+class Check(msgspec.Struct, frozen=True):
+    """What an append under `condition` would meet now, in one snapshot of the log.
+
+    `holds` says whether it would be accepted. If not, `conflict` is the first event that refuses it. `part` is the
+    index of the part that fails in `condition.parts`, `item` the index of the item that matches in that part's query
+    (None if the conflict is a retag of an event that you read, or should have read). `conflicts` are the first
+    events that conflict with any part, in the order of the log; `complete` says that there are no others. `condition`
+    has the same parts with `after=head`. Append with it once your decision has seen all the conflicts. After a retag
+    there is no such condition: it is None, and you have to read again.
+    """
+
+    holds: bool
+    head: int
+    conflict: SequencedEvent | None
+    part: int | None
+    item: int | None
+    conflicts: tuple[SequencedEvent, ...]
+    complete: bool
+    condition: AppendCondition | None
+
+
 Status = Literal["unconditional", "recorded", "not_recorded", "not_auditable"]
 
 
@@ -225,6 +261,36 @@ class RecordedAppend(msgspec.Struct, frozen=True):
     condition: AppendCondition | None
     status: Status
     recorded_at: datetime
+
+    def to_json(self) -> str:
+        """The stable JSON form."""
+        fields = msgspec.structs.asdict(self)
+        fields["condition"] = None if self.condition is None else self.condition._fields()
+        return encode_sorted(fields).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> RecordedAppend:
+        """The recorded append that `to_json` wrote."""
+        try:
+            fields = _RECORDED.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise InvalidInput(
+                f"not the JSON form of a recorded append: {error}", hint="pass what to_json() returned"
+            ) from error
+        given = fields.condition
+        condition = None if given is None else AppendCondition._from_fields(given)
+        return cls(fields.first, fields.last, condition, fields.status, fields.recorded_at.astimezone(UTC))
+
+
+class _RecordedFields(msgspec.Struct, forbid_unknown_fields=True):
+    first: Annotated[int, msgspec.Meta(ge=1)]
+    last: Annotated[int, msgspec.Meta(ge=1)]
+    condition: dict[str, Any] | None
+    status: Status
+    recorded_at: Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+_RECORDED = msgspec.json.Decoder(_RecordedFields)  # made here, by one thread: see domain/codec.py
 
 
 def check_max_data_bytes(value: object) -> int:
@@ -259,7 +325,8 @@ def check_size(events: Sequence[Event], max_data_bytes: int) -> None:
         )
 
 
-def _condition(value: object) -> AppendCondition:
+def check_condition(value: object) -> AppendCondition:
+    """Return `value` if it is a condition."""
     if not isinstance(value, AppendCondition):
         raise InvalidInput(
             f"a condition is an AppendCondition, not {type(value).__name__}",
@@ -268,16 +335,16 @@ def _condition(value: object) -> AppendCondition:
     return value
 
 
-def _events(events: AnyEvent | Iterable[AnyEvent], stream: str | None) -> tuple[Event, ...]:
+def _events(events: AnyEvent | Iterable[AnyEvent], stream: str | None, *, least: int) -> tuple[Event, ...]:
     if isinstance(events, Event):
         listed: tuple[Event, ...] = (events,)
     elif isinstance(events, (list, Iterable)) and not isinstance(events, (str, bytes, dict)):
         listed = tuple(map(_event, events))
     else:
         listed = (_event(events),)
-    if not 1 <= len(listed) <= MAX_EVENTS:
+    if not least <= len(listed) <= MAX_EVENTS:
         raise InvalidInput(
-            f"an append has 1 to {MAX_EVENTS:,} events, this one has {len(listed):,}",
+            f"an append has {least} to {MAX_EVENTS:,} events, this one has {len(listed):,}",
             hint="append nothing by not calling append; split large appends",
         )
     return listed if stream is None else tuple(event.in_stream(stream) for event in listed)

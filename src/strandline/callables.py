@@ -1,9 +1,9 @@
-"""What users give to be called: whether a call does what they wrote, or only makes something that somebody has to run."""
+"""Functions of users: whether a call does what they wrote, or only makes a generator or a coroutine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
+from collections.abc import Callable, Sequence
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from typing import Any
 
 
@@ -15,6 +15,19 @@ def is_async(function: Callable[..., Any]) -> bool:
 def never_runs(function: Callable[..., Any]) -> bool:
     """Whether nothing happens if it is only called: it has to be awaited, or iterated over."""
     return any(_is(function, such) for such in (iscoroutinefunction, isgeneratorfunction, isasyncgenfunction))
+
+
+def takes(function: Callable[..., Any], arguments: Sequence[object]) -> bool:
+    """Whether a function can be called with these positional arguments, as far as Python knows."""
+    try:
+        known = signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # it is written in C
+        return True
+    try:
+        known.bind(*arguments)
+    except TypeError:
+        return False
+    return True
 
 
 def _is(function: Callable[..., Any], such: Callable[[Any], bool]) -> bool:

@@ -6,7 +6,8 @@
     ├── InvalidInput (ValueError)
     │   ├── InvalidEvent
     │   ├── InvalidQuery
-    │   └── PayloadTooLarge
+    │   ├── PayloadTooLarge
+    │   └── TrackingConflict       an upstream position is not newer than the one that is stored
     ├── NotFound
     ├── Unauthorized
     ├── Forbidden
@@ -27,8 +28,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
+    from .append import AppendCondition
     from .event import SequencedEvent
-    from .query import Query
 
 __all__ = [
     "AppendConditionFailed",
@@ -45,6 +46,7 @@ __all__ = [
     "SchemaMismatch",
     "StoreClosed",
     "StrandlineError",
+    "TrackingConflict",
     "Unauthorized",
     "Unavailable",
 ]
@@ -83,7 +85,11 @@ def _restore(cls: type[StrandlineError], message: str, state: dict[str, object])
 
 
 class AppendConditionFailed(StrandlineError):
-    """An event that matches the append condition is newer than its `after`; nothing was written."""
+    """An event that matches the append condition is newer than its `after`; nothing was written.
+
+    `part` is the part of the condition that failed, `conflict` the first event that conflicts with it. A server adds
+    what you need to decide again: more `conflicts`, whether they are `complete`, and a renewed `condition`.
+    """
 
     code = "append_condition_failed"
     retry = "decide"
@@ -92,16 +98,27 @@ class AppendConditionFailed(StrandlineError):
     hint = "read the events that match the query again, decide again, append with the new head"
 
     def __init__(
-        self, *, conflict: SequencedEvent, query: Query, after: int, hint: str | None = None
+        self,
+        *,
+        conflict: SequencedEvent,
+        part: AppendCondition,
+        conflicts: tuple[SequencedEvent, ...] = (),
+        complete: bool = False,
+        condition: AppendCondition | None = None,
+        hint: str | None = None,
     ) -> None:
         super().__init__(
             f"event {conflict.position} ({conflict.type}) matches the append condition"
-            f" and is newer than position {after}",
+            f" and is newer than position {part.after}",
             hint=hint,
         )
         self.conflict = conflict
-        self.query = query
-        self.after = after
+        self.part = part
+        self.query = part.fail_if_events_match
+        self.after = part.after
+        self.conflicts = conflicts
+        self.complete = complete
+        self.condition = condition
         self.attempts = 1
 
 
@@ -137,10 +154,31 @@ class PayloadTooLarge(InvalidInput):
     """Event data over the store's limit."""
 
     code = "payload_too_large"
+    status = 413
+
+
+class TrackingConflict(InvalidInput):
+    """The log has taken this position of the source already, or a later one; nothing was written.
+
+    `tracked` is the position that is stored.
+    """
+
+    code = "tracking_conflict"
+    status = 409
+    exit_code = 1
+    hint = "another consumer of this source was faster: go on after store.tracked(source)"
+
+    def __init__(self, *, source: str, position: int, tracked: int) -> None:
+        super().__init__(
+            f"position {position} of {source!r} is not newer than position {tracked}, which the log has"
+        )
+        self.source = source
+        self.position = position
+        self.tracked = tracked
 
 
 class NotFound(StrandlineError):
-    """The store, log or follower that was asked for does not exist."""
+    """The store, log, event or follower that was asked for does not exist."""
 
     code = "not_found"
     status = 404
@@ -193,17 +231,18 @@ class SchemaMismatch(StrandlineError):
 
 
 class CorruptLog(StrandlineError):
-    """The log contradicts itself or cannot be read."""
+    """The log contradicts itself, cannot be read, or has lost events that this store has seen."""
 
     code = "corrupt_log"
     exit_code = 1
-    hint = "run: strandline check URL; then restore a backup"
+    hint = "run: strandline check URL. Then restore a backup, as docs/operations.md says"
 
 
 class FollowerFailed(StrandlineError):
-    """A follower gave up on an event."""
+    """A follower stopped: at an event, or because something that it needs is not as it was."""
 
     code = "follower_failed"
+    status = 409
 
 
 class MissingDependency(StrandlineError, ImportError):

@@ -14,12 +14,24 @@ from uuid import UUID
 import msgspec
 
 from .codec import decode_data, encode_value
-from .errors import InvalidEvent, InvalidInput
+from .errors import CorruptLog, InvalidEvent, InvalidInput
 from .foreign import Accessor, TagAccessor, event_fields
-from .names import MAX_TAGS, RESERVED, check_key, check_own_name, check_place, check_tags, key_tag
+from .names import (
+    MAX_TAGS,
+    RESERVED,
+    check_key,
+    check_own_name,
+    check_place,
+    check_tags,
+    check_tracking,
+    key_tag,
+)
 from .speedups import native
 
 T = TypeVar("T")
+
+TRACKING = "$tracking"  # the name in the metadata under which a log keeps what an append tracked
+_MARK = b'"$tracking"'
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -200,6 +212,10 @@ class Event(_Data):
         """The same event (same id) with the idempotency key of its append."""
         return self._copy(key=check_key(key, InvalidEvent))
 
+    def with_tracking(self, source: str, position: int) -> Event:
+        """The same event (same id) as a log keeps it if its append tracks a source."""
+        return self._copy(metadata={**self.metadata, TRACKING: f"{position} {source}"})
+
     def in_stream(self, stream: str) -> Event:
         """The same event in a stream; an event that is in another one already is refused."""
         stream = check_place(stream, "stream", InvalidInput)
@@ -222,6 +238,7 @@ class Event(_Data):
         fields = _decode_fields(text)
         fields.pop("position", None)
         fields.pop("recorded_at", None)
+        fields.pop("tracking", None)
         key = fields.pop("key", None)
         return cls(**fields) if key is None else cls(**fields).with_key(key)
 
@@ -332,18 +349,49 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
     @property
     def id(self) -> UUID:
         """The event's id."""
-        return UUID(bytes=self.raw_id)
+        try:
+            return UUID(bytes=self.raw_id)
+        except (ValueError, TypeError) as error:
+            raise self._is_damaged("id", error) from error
 
     @property
     def metadata(self) -> Mapping[str, str]:
         """The event's metadata."""
-        decoded: dict[str, str] = msgspec.json.decode(self.raw_metadata) if self.raw_metadata else {}
+        decoded = self._decoded_metadata()
+        decoded.pop(TRACKING, None)
+        return decoded
+
+    @property
+    def tracking(self) -> tuple[str, int] | None:
+        """The source and the position that the append of this event tracked: `("orders", 17)`, or None."""
+        if self.raw_metadata is None or _MARK not in self.raw_metadata:
+            return None
+        mark = self._decoded_metadata().get(TRACKING)
+        if mark is None:
+            return None
+        try:
+            position, _, source = mark.partition(" ")
+            return check_tracking((source, int(position)))
+        except (ValueError, AttributeError) as error:
+            raise self._is_damaged("tracking", error) from error
+
+    def _decoded_metadata(self) -> dict[str, str]:
+        try:
+            decoded: dict[str, str] = msgspec.json.decode(self.raw_metadata) if self.raw_metadata else {}
+        except (msgspec.DecodeError, ValueError, TypeError) as error:
+            raise self._is_damaged("metadata", error) from error
         return decoded
 
     @property
     def recorded_at(self) -> datetime:
         """When the log took the event (UTC); it never decreases from position to position."""
-        return from_microseconds(self.raw_recorded_at)
+        try:
+            return from_microseconds(self.raw_recorded_at)
+        except (OverflowError, TypeError) as error:
+            raise self._is_damaged("time", error) from error
+
+    def _is_damaged(self, what: str, error: Exception) -> CorruptLog:
+        return CorruptLog(f"the {what} of event {self.position} is damaged: {error}")
 
     def to_json(self) -> str:
         """One line of JSON with sorted keys; `read.ndjson()` yields such lines."""
@@ -351,9 +399,10 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
 
     def to_line(self) -> bytes:
         """`to_json` as bytes, without the newline."""
+        tracking = self.tracking
         fields = _key_field(self.key) | {
             "id": str(self.id),
-            "metadata": msgspec.Raw(self.raw_metadata or b"{}"),
+            "metadata": msgspec.Raw(self.raw_metadata or b"{}") if tracking is None else self.metadata,
             "position": self.position,
             "recorded_at": self.recorded_at,
             "stream": self.stream,
@@ -361,6 +410,8 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
             "tags": self.tags,
             "type": self.type,
         }
+        if tracking is not None:
+            fields["tracking"] = tracking
         return encode_sorted(fields | self._data_fields())
 
     @classmethod
@@ -373,6 +424,10 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidEvent(f"not the JSON form of a sequenced event: {error!r}", hint=_FORM) from error
         _check_fields(fields)
+        metadata = fields.get("metadata") or {}
+        if "tracking" in fields:
+            source, tracked = check_tracking(fields["tracking"])
+            metadata = {**metadata, TRACKING: f"{tracked} {source}"}
         return cls(
             position,
             fields["type"],
@@ -381,7 +436,7 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
             fields.get("stream"),
             fields.get("subject"),
             _uuid(fields.get("id")).bytes,
-            encode_metadata(fields.get("metadata") or {}),
+            encode_metadata(metadata),
             recorded_at,
         )
 
@@ -427,7 +482,7 @@ def _check_fields(fields: Mapping[str, Any]) -> None:
 
 
 def _decode_fields(text: str | bytes) -> dict[str, Any]:
-    known = {*Event.__slots__, "id", "position", "recorded_at"} - {"raw_id"}
+    known = {*Event.__slots__, "id", "position", "recorded_at", "tracking"} - {"raw_id"}
     try:
         fields = msgspec.json.decode(text)
         raw = _JSON.decode(text).data
@@ -487,6 +542,11 @@ def check_metadata(metadata: object) -> dict[str, str]:
     if not isinstance(metadata, Mapping):
         raise InvalidEvent(
             f"metadata is a mapping of text to text: {metadata!r:.80}", hint='write {"user": "ada"}'
+        )
+    if TRACKING in metadata:
+        raise InvalidEvent(
+            f"the metadata name {TRACKING!r} is reserved",
+            hint='write store.append(…, tracking=("orders", 17))',
         )
     for name, value in metadata.items():
         if not isinstance(name, str) or not isinstance(value, str):

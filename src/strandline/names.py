@@ -10,6 +10,7 @@ from .errors import InvalidInput
 MAX_NAME = 256
 MAX_TAGS = 64
 MAX_KEY = 512
+MAX_POSITION = 2**63 - 1  # what databases can compare with; no log gets there
 RESERVED = "$"
 RETAGGED = "$retagged"
 
@@ -76,6 +77,26 @@ def check_flag(value: object, name: str) -> bool:
     raise InvalidInput(
         f"{name} is True or False, not {value!r:.40}", hint=f"write {name}=True, or leave it out"
     )
+
+
+def check_tracking(value: object) -> tuple[str, int]:
+    """Return the source and the position that an append tracks."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise InvalidInput(
+            f"tracking is a source and a position, not {value!r:.80}", hint='write tracking=("orders", 17)'
+        )
+    source, position = value
+    if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position <= MAX_POSITION:
+        raise InvalidInput(
+            f"a tracked position is a whole number from 0 to 2**63 - 1, not {position!r:.40}",
+            hint="number what you consume: the offset of a Kafka record, the position of an event",
+        )
+    return check_source(source), int(position)
+
+
+def check_source(value: object) -> str:
+    """Return the name of a source that is tracked."""
+    return check_name(value, "source", InvalidInput)
 
 
 def name_list(values: object, kind: str, error: type[InvalidInput]) -> Sequence[object]:

@@ -53,7 +53,7 @@ cdef Slot ITEM_TYPES, ITEM_TAGS, ITEM_EXCLUDED, ITEM_STREAM, ITEM_SUBJECT, ITEM_
 cdef Slot QUERY_ITEMS, QUERY_HAS_WHERE
 cdef object EVENT = None, ITEM = None, QUERY = None, CONDITION = None, REQUEST = None  # their classes
 cdef Slot CONDITION_QUERY, CONDITION_AFTER, CONDITION_JOINED
-cdef Slot REQUEST_EVENTS, REQUEST_CONDITION, REQUEST_STREAM, REQUEST_UNLESS_EXISTS
+cdef Slot REQUEST_EVENTS, REQUEST_CONDITION, REQUEST_STREAM, REQUEST_UNLESS_EXISTS, REQUEST_TRACKING
 
 
 def know_events(event):
@@ -97,6 +97,7 @@ def know_appends(condition, request):
     find_slot(&REQUEST_CONDITION, request, "condition")
     find_slot(&REQUEST_STREAM, request, "stream")
     find_slot(&REQUEST_UNLESS_EXISTS, request, "unless_exists")
+    find_slot(&REQUEST_TRACKING, request, "tracking")
 
 
 cdef unsigned long long[RANDOMS] randoms  # asked for in advance
@@ -334,6 +335,7 @@ cdef int put_request(request, tuple events, condition) except -1:
     put_slot(request, &REQUEST_CONDITION, condition)
     put_slot(request, &REQUEST_STREAM, None)
     put_slot(request, &REQUEST_UNLESS_EXISTS, None)
+    put_slot(request, &REQUEST_TRACKING, None)
     return 0
 
 

@@ -167,14 +167,9 @@ class QueryItem(FrozenValue):
         )
 
     def _where_holds(self, event: Tagged, tags: tuple[str, ...] | None) -> bool:
-        if tags is not None and self.may_look_at_tags and isinstance(event, SequencedEvent):
+        if tags is not None and callable(self.where) and isinstance(event, SequencedEvent):
             event = event.with_present_tags(tags)
         return where_matches(self.where, event)
-
-    @property
-    def may_look_at_tags(self) -> bool:
-        """Whether its `where` may look at the tags of an event, as a callable may."""
-        return callable(self.where)
 
     def __and__(self, other: QueryItem) -> QueryItem | None:
         """The item that matches what both match; None if that can be no event."""

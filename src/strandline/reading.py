@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from types import TracebackType
-from typing import Protocol, Self
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+from uuid import UUID
 
-from .append import AppendCondition, check_position
-from .engine import Page, Span
+from .append import AppendCondition, RecordedAppend, check_position
+from .engine import Engine, Page, Span
 from .engine.watch import HeadWatch
-from .errors import InvalidInput, InvalidQuery, StoreClosed
+from .errors import InvalidInput, InvalidQuery, MissingDependency, NotFound, StoreClosed
 from .event import SequencedEvent
 from .names import check_flag
 from .query import Query
 
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
 FIRST_PAGE = 500
 NEXT_PAGES = 2_000
 ALL_IN_ONE_PAGE = 2**31 - 1
+MOST_CONFLICTS = 10_000
+LIST_BYTES = 8 * 1024 * 1024
 
 
 class Readable(Protocol):
@@ -67,6 +73,17 @@ class Read:
                 return
             span, size, left = request
             page = self._store.read_page(self.query, span, size)
+
+    def pages(self) -> Iterator[list[SequencedEvent]]:
+        """The events in lists, none of them empty: at most 2,000 events with 8 MiB of data, or one larger event."""
+        for events in self._pages():
+            yield from in_lists(events)
+
+    def arrow(self) -> Iterator[RecordBatch]:
+        """The events as Arrow record batches with the columns position, id, type, tags, stream, subject, data, metadata
+        and recorded_at; one empty batch if there are none.
+        """
+        return _batches(require_arrow(), self.pages())
 
     def ndjson(self) -> Iterator[bytes]:
         """The events as lines of JSON, newline included."""
@@ -185,6 +202,76 @@ def check_limit(limit: int | None) -> int | None:
     return limit
 
 
+def check_most(conflicts: object) -> int:
+    """How many conflicts a dry run lists at most."""
+    if isinstance(conflicts, bool) or not isinstance(conflicts, int) or not 0 <= conflicts <= MOST_CONFLICTS:
+        raise InvalidInput(
+            f"conflicts is a whole number from 0 to {MOST_CONFLICTS:,}, not {conflicts!r:.40}",
+            hint="to see more events, read those that match the condition's query after its position",
+        )
+    return conflicts
+
+
+def event_of(engine: Engine, which: int | UUID) -> SequencedEvent:
+    """The event at a position or with an id, with its present tags."""
+    if isinstance(which, UUID):
+        positions = [event.position for event in engine.events_with_ids([which.bytes])]
+        name = f"with the id {which}"
+    else:
+        positions = [check_position(which, "which")]
+        name = f"at position {which}"
+    for event in engine.events_at(positions):
+        return event
+    raise NotFound(f"there is no event {name}", hint="positions are 1 to store.head(); ids are UUIDs")
+
+
+def next_appends(span: Span, page: Sequence[RecordedAppend]) -> Span:
+    """Where the page of recorded appends after this one begins."""
+    last = page[-1].first
+    return Span(span.after, last - 1, True) if span.backwards else Span(last, span.until)
+
+
+def in_lists(events: list[SequencedEvent]) -> Iterator[list[SequencedEvent]]:
+    """The events of a page in lists that are not too large."""
+    if events and _bytes_of(events) <= LIST_BYTES:
+        yield events
+        return
+    listed: list[SequencedEvent] = []
+    total = 0
+    for event in events:
+        size = _bytes_of((event,))
+        if listed and total + size > LIST_BYTES:
+            yield listed
+            listed, total = [], 0
+        listed.append(event)
+        total += size
+    if listed:
+        yield listed
+
+
+def _bytes_of(events: Sequence[SequencedEvent]) -> int:
+    return sum(len(event.data) + len(event.raw_metadata or b"") for event in events)
+
+
+def require_arrow() -> ModuleType:
+    """The module that makes columns, or an error that says what to install."""
+    try:
+        from . import arrow
+    except ImportError as error:
+        if (error.name or "").startswith("strandline"):
+            raise
+        raise MissingDependency(
+            f"Arrow batches need pyarrow, which cannot be loaded: {error}",
+            hint="pip install 'strandline[arrow]'",
+        ) from error
+    return arrow
+
+
+def _batches(arrow: ModuleType, pages: Iterator[list[SequencedEvent]]) -> Iterator[RecordBatch]:
+    for events in chain((next(pages, []),), pages):
+        yield arrow.batch_of_events(events)
+
+
 def first_size(limit: int | None) -> int:
     """How many events the first page of a read has."""
     return FIRST_PAGE if limit is None else min(check_limit(limit) or FIRST_PAGE, FIRST_PAGE)
@@ -196,4 +283,7 @@ def next_page(page: Page, left: int | None) -> tuple[Span, int, int | None] | No
         left -= len(page.events)
     if page.rest is None or left == 0:
         return None
-    return page.rest, NEXT_PAGES if left is None else min(left, NEXT_PAGES), left
+    size = NEXT_PAGES
+    if page.events:  # of large events there are fewer in a page
+        size = min(size, 1 + LIST_BYTES * len(page.events) // (1 + _bytes_of(page.events)))
+    return page.rest, size if left is None else min(left, size), left

@@ -1,8 +1,8 @@
 """Retags: changes of tags that are events of the log themselves.
 
 A `$retagged` event lists changes `{position, removed, added}`. It conflicts with a query if, for one
-of its changes, the query matches that event with its old tags or with its new ones, but not with
-both: then what the query means has changed.
+of its changes, the query matches that event with its old tags or with its new ones: an event that was
+read, or should have been read, is no longer what it was.
 """
 
 from __future__ import annotations
@@ -138,9 +138,47 @@ def changes_of(event: SequencedEvent) -> list[Change]:
     return _CHANGES.decode(event.data).changes
 
 
-def meaning_changed(query: Query, event: SequencedEvent, old: tuple[str, ...], new: tuple[str, ...]) -> bool:
-    """The conflict rule: the query matches the event with old or new tags, but not with both."""
-    return query.matches(event, old) != query.matches(event, new)
+def concerns(query: Query, event: SequencedEvent, old: tuple[str, ...], new: tuple[str, ...]) -> bool:
+    """Return whether the retag of an event concerns a query: it matches with the old tags or with the new ones."""
+    return query.matches(event, old) or query.matches(event, new)
+
+
+_Link = tuple[int, Change, "_Link | None"]
+"""A retag, its change of an event, and the one before."""
+
+
+class RetagHistory:
+    """The changes of some `$retagged` events, all since some position, by retag and by event."""
+
+    def __init__(self, retags: Iterable[SequencedEvent]) -> None:
+        self.by_retag: dict[int, list[int]] = {}
+        self._newest: dict[int, _Link] = {}
+        for retag in retags:
+            self.add(retag)
+
+    def add(self, retag: SequencedEvent) -> None:
+        """Add the changes of the next retag."""
+        changes = changes_of(retag)
+        self.by_retag[retag.position] = [change.position for change in changes]
+        for change in changes:
+            self._newest[change.position] = (retag.position, change, self._newest.get(change.position))
+
+    @property
+    def events(self) -> Iterable[int]:
+        """The positions of the events that were changed."""
+        return self._newest
+
+    def tags(self, event: SequencedEvent, head: int) -> tuple[str, ...]:
+        """Return the tags that the event had when the log's head was `head`."""
+        tags, link = event.tags, self._newest.get(event.position)
+        while link is not None and link[0] > head:
+            _, change, link = link
+            tags = change.undo(tags)
+        return tags
+
+    def concern(self, query: Query, event: SequencedEvent, retag: int) -> bool:
+        """Return whether what this retag did to the event concerns the query."""
+        return concerns(query, event, self.tags(event, retag - 1), self.tags(event, retag))
 
 
 def _positions(target: int | Iterable[int]) -> tuple[int, ...]:

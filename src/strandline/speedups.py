@@ -25,6 +25,7 @@ NATIVE = (
     "strandline.domain.native",
     "strandline.engine.sqlite.native",
     "strandline.engine.sqlite.plain",
+    "strandline.engine.sqlite.system_calls",
     "strandline.engine.postgres.native",
 )
 

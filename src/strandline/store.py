@@ -10,14 +10,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypedDict, TypeVar, TypeVarTuple, Unpack, overload
+from uuid import UUID
 
+import msgspec
+
+from .activity import AT_WORK, CLOSING, current, doing, refuse_calls, refuse_writes
 from .append import (
     MAX_DATA_BYTES,
     AnyEvent,
     AppendCondition,
     AppendRequest,
     AppendResult,
+    Check,
     RecordedAppend,
+    check_condition,
     check_max_data_bytes,
     check_position,
     check_size,
@@ -42,20 +48,20 @@ from .domain.steps import (
 from .domain.unit import Boundary
 from .domain.untyped import Decide, DecideOptions, DecideValue, Route, TagWith
 from .engine import Clock, Engine, Page, Span, Stats
-from .engine.following import refuse_inside_handler
 from .engine.open import DEFAULT_LOG, open_engine
-from .engine.rules import interrupted
+from .engine.rules import LOCK_SECONDS, check_lock_timeout
 from .engine.sequencer import Sequencer
 from .engine.watch import HeadWatch
 from .errors import InvalidInput, StoreClosed, StrandlineError
-from .event import to_microseconds
+from .event import SequencedEvent, to_microseconds
 from .follow import Follower, FollowerStatus, Worker
-from .follow.automation import Automation, Decision, Ignored, blocking
+from .follow.automation import Automation, Decision, Ignored, blocking, run_options
 from .follow.lease import LEASE_SECONDS, Leases
 from .follow.outbox import Publisher, follower_name, handler_of, options_of
 from .follow.status import status_of
 from .follow.worker import RunOptions
-from .names import check_flag
+from .inspection import Inspection
+from .names import check_flag, check_source
 from .query import Query
 from .reading import (
     ALL_IN_ONE_PAGE,
@@ -63,14 +69,16 @@ from .reading import (
     Read,
     Subscription,
     check_limit,
+    check_most,
     check_query,
     check_span,
+    event_of,
     first_size,
+    next_appends,
     query_or_all,
 )
 from .retag import Replacements, Retag
 from .tag_id import IdValue
-from .where import refuse_inside_matcher
 
 _FORKED = "the store was opened before this process was forked"
 
@@ -92,6 +100,7 @@ class ConnectOptions(TypedDict, total=False):
     create: bool
     decision_cache: int
     strict_tags: bool
+    lock_timeout: float
 
 
 def connect(
@@ -104,6 +113,7 @@ def connect(
     create: bool = True,
     decision_cache: int = DEFAULT_STATES,
     strict_tags: bool = False,
+    lock_timeout: float = LOCK_SECONDS,
 ) -> EventStore:
     """Open the store at `url`: a file (SQLite), `sqlite:///…`, `postgresql://…` or `memory:`.
 
@@ -113,7 +123,8 @@ def connect(
     `record_conditions` the log forgets under which conditions appends were accepted. Commands keep the
     states of the last `decision_cache` projections in memory, to read only what is newer; 0 keeps none. With
     `strict_tags` a decision's event that carries none of its boundary's tags is an `InvalidEvent`; otherwise
-    it is written with a warning, `MissingTags`.
+    it is written with a warning, `MissingTags`. If another process keeps the lock of the log for more than
+    `lock_timeout` seconds, an append raises `Unavailable`, with the name of that process.
     """
     check_max_data_bytes(max_data_bytes)  # before a file is made
     check_states(decision_cache)
@@ -123,7 +134,17 @@ def connect(
         ("strict_tags", strict_tags),
     ):
         check_flag(value, name)
-    engine = open_engine(url, log=log, clock=clock, record_conditions=record_conditions, create=create)
+    refuse_calls()
+    engine = doing(
+        AT_WORK,
+        open_engine,
+        url,
+        log=log,
+        clock=clock,
+        record_conditions=record_conditions,
+        create=create,
+        lock_timeout=check_lock_timeout(lock_timeout),
+    )
     return EventStore(
         engine,
         max_data_bytes=max_data_bytes,
@@ -151,7 +172,8 @@ class EventStore:
         self.sequencer = Sequencer(engine, self.watch.look)
         self.leases = Leases(engine, self.watch.wake_all)
         self._closed_because = ""
-        self._closing = threading.RLock()
+        self._closing = threading.Lock()
+        self._is_released = False
         _open_stores.add(self)
 
     def append(
@@ -161,13 +183,16 @@ class EventStore:
         *,
         stream: str | None = None,
         unless_exists: Query | None = None,
+        tracking: tuple[str, int] | None = None,
     ) -> AppendResult:
         """Write the events atomically, unless an event that matches the condition is newer than its `after`.
 
         With `unless_exists` nothing is written if a matching event is anywhere in the log; the
-        result is then that of the append which wrote it, with `duplicate=True`.
+        result is then that of the append which wrote it, with `duplicate=True`. `tracking=("orders", 17)` stores how
+        far you have read a source, in the same transaction. A position that does not increase is a `TrackingConflict`.
+        With `tracking` the events may be empty.
         """
-        request = self.request(AppendRequest(events, condition, stream, unless_exists))
+        request = self.request(AppendRequest(events, condition, stream, unless_exists, tracking))
         return only(self.sequencer.run((request,)))
 
     def append_many(self, requests: Iterable[AppendRequest]) -> list[AppendResult | StrandlineError]:
@@ -184,8 +209,8 @@ class EventStore:
     ) -> AppendResult:
         """Change the tags of events: `add=["vip"]`, or `replace={"student": ["s2"]}` for all `student:*`.
 
-        The change is an append of `$retagged` events; open decisions whose query gains or loses an
-        event by it are refused. If nothing would change, nothing is written and `count` is 0.
+        The change is an append of `$retagged` events. It refuses open decisions whose query matches one of the
+        events with its old tags or with its new ones. If nothing would change, nothing is written and `count` is 0.
         """
         return only(self.sequencer.run((self.retagging(query_or_positions, add, replace),)))
 
@@ -206,6 +231,7 @@ class EventStore:
 
     def execute(self, command: Command[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Executed[R]:
         """Read what the command depends on, let it decide, append; if somebody was faster, again."""
+        refuse_writes()
         return self.take(decide.execute(bind(command, args, kwargs), self.decisions))
 
     def project(self, projection: type[Projected] | Projected, *key: IdValue) -> Projected:
@@ -252,6 +278,7 @@ class EventStore:
         `stream` is where they go, a name or a function of the sorted tags; left out, it is the stream of the
         boundary, and for tags `stream_for(tags)`. `condition` is a narrower query than the one that is read.
         """
+        refuse_writes()
         return self.take(
             untyped.decide(
                 boundary, decide, tag_with=tag_with, stream=stream, condition=condition, attempts=attempts
@@ -292,10 +319,28 @@ class EventStore:
         self.check_usable()
         return self.engine.exists(check_query(query), check_position(after, "after"))
 
-    def count(self, query: Query | None = None) -> int:
-        """How many events match."""
+    def count(self, query: Query | None = None, after: int = 0) -> int:
+        """How many matching events have a position greater than `after`."""
         self.check_usable()
-        return self.engine.count(query_or_all(query))
+        return self.engine.count(query_or_all(query), check_position(after, "after"))
+
+    def event(self, which: int | UUID) -> SequencedEvent:
+        """The event at a position, or with an id, with its present tags; `NotFound` if there is none."""
+        self.check_usable()
+        return event_of(self.engine, which)
+
+    def check(self, condition: AppendCondition, *, conflicts: int = 20) -> Check:
+        """Say what an append under the condition would meet now, without appending: a dry run in one snapshot.
+
+        If it would be refused, you get the first conflict, and the first `conflicts` of all of them.
+        """
+        self.check_usable()
+        return self.engine.check(check_condition(condition), check_most(conflicts))
+
+    def tracked(self, source: str) -> int | None:
+        """The last position of a source that an append came with (`tracking=`), or None."""
+        self.check_usable()
+        return self.engine.tracked(check_source(source))
 
     def position_at(self, when: datetime) -> int:
         """The last position with `recorded_at <= when`, 0 if none."""
@@ -303,12 +348,16 @@ class EventStore:
         return self.engine.position_at(to_microseconds(when))
 
     def stats(self) -> Stats:
-        """Figures about the log: its uuid, head, number of appends and refusals, size."""
+        """Figures about the log: its uuid, head, number of appends and refusals, size, last check and last backup."""
         self.check_usable()
-        return self.engine.stats()
+        return msgspec.structs.replace(self.engine.stats(), max_data_bytes=self.max_data_bytes)
 
     def subscribe(self, query: Query | None = None, *, after: int = 0) -> Subscription:
-        """A blocking iterator: the matching events after `after`, then each new one as it is written."""
+        """Return a blocking iterator over the matching events after `after`, then over each new one as it is written.
+
+        It does not look for retags. An event that a retag brings into the query behind the iterator's position is not
+        delivered. Use a follower where that matters.
+        """
         self.check_usable()
         return Subscription(self, query_or_all(query), check_position(after, "after"))
 
@@ -340,7 +389,8 @@ class EventStore:
         them. Exceptions of a command that are listed in `ignore` are no failure.
         """
         handle = blocking(Automation(name, decide, ignore), self.execute)
-        return Worker(self.follower(name, query, after, lease=lease), handle, in_transaction=False, **options)
+        follower = self.follower(name, query, after, lease=lease)
+        return Worker(follower, handle, in_transaction=False, **run_options(options))
 
     def outbox(
         self,
@@ -366,34 +416,45 @@ class EventStore:
         self.check_usable()
         return [status_of(self.engine, row) for row in self.engine.followers()]
 
-    def appends(self, after: int = 0) -> Iterator[RecordedAppend]:
-        """The recorded appends with `first > after`, in order."""
+    def appends(
+        self, after: int = 0, *, backwards: bool = False, limit: int | None = None
+    ) -> Iterator[RecordedAppend]:
+        """The recorded appends with `first > after`, in order, or the newest first."""
         self.check_usable()
-        return self._appends(check_position(after, "after"))
+        return self._appends(check_span(after, None, backwards=backwards), check_limit(limit))
 
-    def _appends(self, after: int) -> Iterator[RecordedAppend]:
-        while page := self.appends_page(after):
+    def _appends(self, span: Span, left: int | None) -> Iterator[RecordedAppend]:
+        while page := self.appends_page(span, left):
             yield from page
-            after = page[-1].last
+            span, left = next_appends(span, page), None if left is None else left - len(page)
+
+    @property
+    def inspect(self) -> Inspection:
+        """Questions about the log itself: which types and tags it has, and which append wrote an event."""
+        return Inspection(self)
 
     def close(self) -> None:
-        """Finish what was accepted and release the log; again is harmless, other use raises `StoreClosed`."""
-        refuse_inside_matcher()
-        refuse_inside_handler()
+        """Finish what was accepted and release the log; again is harmless, other use raises `StoreClosed`.
+
+        If an interrupt ends it before it is done, the next call goes on.
+        """
         if self._closed_because == _FORKED:  # looked at before the lock, which this process may never get
             return
-        if self.sequencer.is_interrupted or self.engine.is_interrupted:
-            raise interrupted()
-        if self._closing._is_owned():  # type: ignore[attr-defined]
-            return  # by what interrupted it
+        if current.get() is CLOSING:
+            return  # a signal's handler asks while this thread closes it
+        refuse_writes()
+        doing(CLOSING, self._close)
+
+    def _close(self) -> None:
         with self._closing:
-            if self._closed_because:
+            if self._is_released:
                 return
             self.sequencer.close()
             self._closed_because = "the store is closed"
             self.watch.close()
             self.leases.close()
             self.engine.close()
+            self._is_released = True
 
     def __enter__(self) -> Self:
         return self
@@ -414,17 +475,25 @@ class EventStore:
         return bool(self._closed_because)
 
     def check_usable(self) -> None:
-        """Raise if the store is closed, belongs to another process, or is called by what it calls or was interrupted by."""
+        """Raise if the store cannot be used right now.
+
+        It is closed, it was opened before a fork, or this call comes from inside a matcher or a signal handler.
+        """
         if self._closed_because:
             raise StoreClosed(self._closed_because)
-        refuse_inside_matcher()
-        if self.sequencer.is_interrupted or self.engine.is_interrupted:
-            raise interrupted()
+        if current.get() is not None:
+            refuse_calls()
+
+    def check_writable(self) -> None:
+        """Raise if the store cannot be written to right now, also because a handler or a command asks."""
+        if self._closed_because:
+            raise StoreClosed(self._closed_because)
+        if current.get() is not None:
+            refuse_writes()
 
     def request(self, request: AppendRequest) -> AppendRequest:
         """The request, if this store may take it now."""
-        self.check_usable()
-        refuse_inside_handler()
+        self.check_writable()
         check_size(request.events, self.max_data_bytes)
         return request
 
@@ -435,8 +504,7 @@ class EventStore:
         replace: Replacements | None,
     ) -> Retag:
         """The retag, if this store may take it now."""
-        self.check_usable()
-        refuse_inside_handler()
+        self.check_writable()
         return Retag(target, add, replace)
 
     def requests(self, requests: Iterable[AppendRequest]) -> Sequence[AppendRequest]:
@@ -452,7 +520,7 @@ class EventStore:
                     f"append_many takes AppendRequests, not {type(request).__name__}",
                     hint="write AppendRequest([events], condition)",
                 )
-        self.check_usable()
+        self.check_writable()
         return tuple(self.request(request) for request in listed)
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
@@ -460,10 +528,12 @@ class EventStore:
         self.check_usable()
         return self.engine.read_page(query, span, size)
 
-    def appends_page(self, after: int) -> list[RecordedAppend]:
-        """A page of recorded appends; raises if the store was closed meanwhile."""
+    def appends_page(self, span: Span, left: int | None) -> list[RecordedAppend]:
+        """A page of recorded appends, of so many that are left to read; raises if the store was closed meanwhile."""
+        if left == 0:
+            return []
         self.check_usable()
-        return self.engine.appends_page(after, NEXT_PAGES)
+        return self.engine.appends_page(span, NEXT_PAGES if left is None else min(left, NEXT_PAGES))
 
     def leave_to_parent(self) -> None:
         """Never touch the log again: this process is a fork of the one that opened it."""

@@ -8,15 +8,15 @@ types never mix (true is not 1, but 1 is 1.0), and a missing path fails all but 
 from __future__ import annotations
 
 import pickle
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from .activity import MATCHING, doing
 from .callables import never_runs
 from .codec import decode_data, encode_value
-from .errors import InvalidInput, InvalidQuery
+from .errors import InvalidQuery
 
 METADATA: Final = "$metadata"
 ALL_OF: Final = "$and"
@@ -37,21 +37,6 @@ class _Missing:
 
 
 _MISSING: Final = _Missing()
-
-
-class _Calling(threading.local):
-    active = False
-
-
-_calling = _Calling()
-
-
-def refuse_inside_matcher() -> None:
-    """Raise if the current thread is inside a user's matcher: it must not call the store."""
-    if _calling.active:
-        raise InvalidInput(
-            "a matcher must not call the store", hint="read what it needs before, and close over it"
-        )
 
 
 def same(left: Any, right: Any) -> bool:
@@ -166,18 +151,14 @@ def where_matches(where: Any, event: Payload) -> bool:
 
 
 def _call(where: Callable[[Any], bool], event: Payload) -> bool:
-    nested = _calling.active
-    _calling.active = True
     try:
-        return bool(where(event))
+        return bool(doing(MATCHING, where, event))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # an exit or a cancellation in it must not end the writer of others
         raise InvalidQuery(
             f"the matcher raised {type(error).__name__}: {error}", hint="correct the callable given as where"
         ) from error
-    finally:
-        _calling.active = nested
 
 
 def _conjuncts(where: dict[str, Any]) -> list[Any]:

@@ -9,6 +9,7 @@ from strandline.cli.doctor import packages
 from strandline.cli.doctor.finding import Finding
 from strandline.cli.doctor.machine import disk_finding, file_system, file_system_finding
 from strandline.cli.doctor.packages import Requirement, java_finding, package_findings, requirements
+from strandline.engine.sqlite.file_lock import FileLock
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -32,6 +33,7 @@ def test_a_fit_machine_and_a_sound_store_exit_with_0(cli, school):
         "apsw",
         "store",
         "file mode",
+        "locks",
         "journal",
         "synchronous",
         "integrity",
@@ -165,3 +167,15 @@ def test_native_code_that_is_not_used_is_named_with_what_it_needs(cli, monkeypat
     assert (found.state, "strandline.engine.sqlite.plain" in found.found) == ("warning", True)
     assert "apt install gcc python3-dev" in found.fix
     assert cli("doctor").code == 0
+
+
+def test_a_process_that_keeps_the_lock_is_named(cli, school, monkeypatch):
+    monkeypatch.setattr("strandline.cli.doctor.store.LONGEST_TURN_SECONDS", 0.2)
+    lock = FileLock(str(Path(school).resolve()))
+    with lock:
+        done = cli("doctor", school)
+    lock.close()
+    turns = by_name(done)["turns"]
+    assert turns["state"] == "bad"
+    assert "has kept the lock of" in turns["found"]
+    assert "this process" in turns["found"]

@@ -228,6 +228,10 @@ def test_a_table_that_somebody_removed_is_told(cli, terminal, school, model):
         tx.end()
     (shown,) = ran(cli("models", "show", school, "courses"))
     assert (shown["rows"], shown["columns"], shown["newest"]) == (None, [], [])
+    (listed,) = ran(cli("models", "list", school))
+    assert listed["state"] == "failed"
+    assert "its table is gone" in listed["error"]
+    assert "strandline models rebuild" in listed["error"]
     assert "no table" in terminal("models", "list", school, NO_COLOR="1").finish().out
     assert ran(cli("models", "rebuild", "school_models:courses", school))[0]["rows"] == 2
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
+from school_models import Course, CourseDefined, CourseId
 
 import strandline
 from history import write_history
@@ -17,7 +18,9 @@ from proxies import PoolingProxy
 from strandline import Event, errors
 from strandline.cli.doctor.database import commit_finding, rights_finding, version_finding, writes_finding
 from strandline.engine.maintenance import check_log, schema_script
+from strandline.engine.postgres.schema import version
 from strandline.engine.postgres.server import Rights, Settings
+from strandline.follow import ReadModel
 from strandline.testing.postgres import VERSIONS, PostgresServer
 
 SECRET = "Tr0ub4dor&3"
@@ -39,7 +42,8 @@ def test_every_command_reads_a_database_as_it_reads_a_file(cli, school, database
     (stats,), (check,) = cli("stats", *in_database).rows, cli("check", *in_database).rows
     assert (stats["engine"], stats["head"], stats["tags"]) == ("postgres", 5, 5)
     assert (check["ok"], check["events"], check["appends"]) == (True, 5, 5)
-    assert cli("migrate", *in_database).rows == [{"after": 4, "before": 4, "dry_run": False, "steps": []}]
+    (migration,) = cli("migrate", *in_database).rows
+    assert migration == {"after": version(), "before": version(), "dry_run": False, "steps": []}
 
 
 def test_append_makes_the_log_and_is_refused_by_its_condition(cli, database):
@@ -191,24 +195,38 @@ def test_the_printed_sql_refuses_bad_names(cli):
         assert done.err.startswith("error: ")
 
 
+def keep_total(events, tx):
+    tx.execute("create table if not exists total (name text primary key, amount bigint)")
+    for _ in events:
+        tx.execute(
+            "insert into total values ('all', 100) on conflict (name) do update set amount = total.amount + 100"
+        )
+
+
+def total(store):
+    return store.engine.rows("select amount from total")
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_pg_dump_line_of_backup_makes_a_backup(cli, version, postgres_server, tmp_path, monkeypatch):
     server: PostgresServer = postgres_server(f"postgres{version}")
     monkeypatch.setenv("PATH", f"{server.program('pg_dump').parent}{os.pathsep}{os.environ['PATH']}")
-    place, other = Place(server.url(), f"t-{uuid4().hex[:12]}"), Place(server.url(), "not-in-the-backup")
-    for each in (place, other):
-        with each.connect() as store:
-            write_history(store)
-    url = server.url(password=SECRET)
+    database, restored = f"school_{uuid4().hex[:12]}", f"restored_{uuid4().hex[:12]}"
+    server.run(f"create database {database}")
+    server.run(f"create database {restored}")
+    place = Place(server.url(database), "school")
+    with place.connect() as store:
+        write_history(store)
+        store.append(CourseDefined(capacity=2).with_tags(CourseId("c1")))
+        store.follower("total").catch_up(keep_total)
+        ReadModel(Course, table="courses").catch_up(store)
+    url = server.url(database, password=SECRET)
     done = cli("backup", url, "of course.dump", "--log", place.log)
     assert (done.code, done.out) == (2, "")
     (line,) = re.findall(r"^hint: run: (pg_dump .*)$", done.err, re.MULTILINE)
     assert PART not in done.err
-    assert f"strandline_{place.log}" in line
-    assert server.url() in shlex.split(line)
+    assert server.url(database) in shlex.split(line)
     subprocess.run(["bash", "-euc", line], check=True)
-    restored = f"restored_{uuid4().hex[:12]}"
-    server.run(f"create database {restored}")
     restore = (
         f"pg_restore --exit-on-error --no-owner --no-acl --dbname={server.url(restored)} 'of course.dump'"
     )
@@ -217,16 +235,21 @@ def test_the_pg_dump_line_of_backup_makes_a_backup(cli, version, postgres_server
         assert list(copy.read()) == list(store.read())
         assert copy.stats().log == store.stats().log
         assert check_log(server.url(restored), log=place.log).problems == []
-        assert copy.append(Event("After", {}), copy.read().condition).position == 25
-    with pytest.raises(strandline.NotFound):
-        strandline.connect(server.url(restored), log=other.log, create=False)
+        assert copy.append(Event("After", {}), copy.read().condition).position == 26
+        for each, events in ((store, 25), (copy, 26)):  # checkpoints and tables are from the same moment
+            each.follower("total").catch_up(keep_total)
+            assert total(each) == [(100 * events,)]
+        courses = ReadModel(Course, table="courses")
+        courses.catch_up(copy)
+        assert courses.get("c1") == copy.project(Course, "c1")
     server.run(f"drop database {restored}")
+    server.run(f"drop database {database}")
 
 
 def test_backup_of_a_database_needs_no_target(cli, terminal):
     url = f"postgresql://app:{SECRET}@db.example.com/school?sslmode=verify-full"
     line = (
-        "pg_dump --format=custom --schema=strandline_tenant-1 --file=tenant-1.dump"
+        "pg_dump --format=custom --file=tenant-1.dump"
         " 'postgresql://app@db.example.com/school?sslmode=verify-full'"
     )
     assert f"hint: run: {line}\n" in cli("backup", url, "--log", "tenant-1").err

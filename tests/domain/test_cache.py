@@ -30,6 +30,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strandline
+from elsewhere import elsewhere
 from places import Place
 from strandline import (
     AppendConditionFailed,
@@ -207,7 +208,7 @@ def test_a_command_is_called_as_often_as_it_may_decide(store: EventStore, attemp
     @command
     def rush(places: Places) -> Iterator[StudentSubscribed]:
         calls.append(len(places.students))
-        store.append(changed(9))  # somebody is faster each time
+        elsewhere(store.append, changed(9))  # somebody is faster each time
         yield subscribed("s2", places.id)
 
     store.execute(join, Places("c1"), "s1")
@@ -223,7 +224,7 @@ def test_a_try_that_led_to_nothing_is_an_attempt_too(store: EventStore) -> None:
     def refuse_first(places: Places) -> Iterator[StudentSubscribed]:
         calls.append(len(places.students))
         if len(calls) == 1:
-            store.append(changed(9))
+            elsewhere(store.append, changed(9))
             raise CourseFull(places.id)
         yield subscribed("s2", places.id)
 
@@ -240,7 +241,7 @@ def test_a_state_that_cannot_be_copied_is_not_used_after_a_function_had_it(store
         seen.append((len(places.students), locked.taken))
         locked.taken += 100
         if len(seen) == 1:
-            store.append(subscribed("x"))
+            elsewhere(store.append, subscribed("x"))
             raise CourseFull(places.id)
         yield subscribed("s2", places.id)
 
@@ -412,6 +413,50 @@ def test_a_retag_of_any_tag_builds_a_state_anew_that_may_have_looked_at_it(store
     assert store.project(Tags("c1")).seen == ("course:c1", "vip")
 
 
+class Vips(Projection):
+    id: CourseId
+    tags: tuple[str, ...] = ()
+
+    @on
+    def defined(self, event: CourseDefined, recorded: SequencedEvent) -> None:
+        self.tags = recorded.tags
+
+
+class KeptVips(Vips, snapshot_every=1): ...
+
+
+@pytest.mark.parametrize("kind", [Vips, KeptVips])
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_retag_of_any_tag_refuses_a_decision_whose_handler_may_have_looked_at_it(
+    store: EventStore, kind: type[Vips], *, cached: bool
+) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    @command
+    def serve(course: kind) -> Event:  # type: ignore[valid-type]
+        seen.append(course.tags)
+        return Event("Served", {}, tags=[course.id])
+
+    if cached:
+        store.project(kind("c1"))
+    with interfering(store, lambda: store.retag([1], add=["vip"])):
+        assert store.execute(serve, kind("c1")).attempts == 2
+    assert seen == [("course:c1",), ("course:c1", "vip")]
+    assert store.project(kind("c1")).tags == ("course:c1", "vip")
+    assert violations(store) == []
+
+
+def test_a_retag_refuses_a_boundary_by_hand_that_may_have_looked_at_its_tags(store: EventStore) -> None:
+    with contextlib.ExitStack() as block:
+        boundary = block.enter_context(store.boundary(Places("c1")))
+        assert [event.tags for event in boundary.events] == [("course:c1",)]
+        store.retag([1], add=["vip"])
+        boundary.append(subscribed("s2"))
+        with pytest.raises(AppendConditionFailed):
+            block.close()
+    assert store.head() == 2
+
+
 def test_an_event_that_does_not_conflict_is_in_the_next_decision(store: EventStore, steps: Steps) -> None:
     """It comes between the read and the append: the append proves nothing about it, so it is read."""
     seen = []
@@ -420,7 +465,7 @@ def test_an_event_that_does_not_conflict_is_in_the_next_decision(store: EventSto
     def take_seat(seats: Seats) -> Iterator[StudentSubscribed]:
         seen.append((seats.capacity, seats.taken))
         if len(seen) == 1:
-            store.append(changed(9))
+            elsewhere(store.append, changed(9))
         yield subscribed("s", seats.id)
 
     assert store.execute(take_seat, Seats("c1")).attempts == 1
@@ -572,7 +617,7 @@ def test_the_last_error_still_tells_of_a_conflict(store: EventStore) -> None:
 
     @command
     def late(places: Places) -> Iterator[StudentSubscribed]:
-        store.append(changed(9))
+        elsewhere(store.append, changed(9))
         yield subscribed("s2", places.id)
 
     with pytest.raises(AppendConditionFailed) as caught:

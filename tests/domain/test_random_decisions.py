@@ -103,16 +103,16 @@ class Last(Projection, last_only=True):
 
 
 class Tags(Projection):
-    """Looks at tags that no condition asks for: these do not spoil a decision either."""
+    """Looks at tags that no condition asks for."""
 
     id: BId
     seen: list[int] = []
-    soft: list[tuple[str, ...]] = []
+    tags: list[tuple[str, ...]] = []
 
     @on
     def happened(self, event: X, recorded: SequencedEvent) -> None:
         self.seen.append(recorded.position)
-        self.soft.append(recorded.tags)
+        self.tags.append(recorded.tags)
 
 
 class Both(Projection):

@@ -259,7 +259,7 @@ def test_a_thousand_that_wait_cost_no_threads(new_place: Callable[[str], Place])
             tasks = [asyncio.create_task(follow) for follow in follows]
             tasks += [asyncio.create_task(subscribe()) for _ in range(IDLE // 2)]
             watch = store.store.watch
-            await until(lambda: len(watch._futures) == IDLE)
+            await until(lambda: len(watch._waiters) == IDLE)
             usual = {
                 *("MainThread", "strandline-read", "strandline-writer", "strandline-watch"),
                 *("strandline-leases", "asyncio"),

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -206,11 +206,26 @@ def test_what_is_no_use_to_try_again_is_tried_once(store: EventStore) -> None:
 
 
 @pytest.mark.parametrize("wrong", [1, "pay", [pay], pay])
-def test_what_is_no_call_is_told(store: EventStore, wrong: Any) -> None:
+def test_what_is_no_call_stops_it_and_no_event_is_to_blame(store: EventStore, wrong: Any) -> None:
     open_accounts(store, "a1")
-    automation = store.automation("welcome", OPENED, lambda _: wrong, attempts=1)
+    automation = store.automation("welcome", OPENED, lambda _: wrong)
+    with pytest.raises(InvalidInput, match="is no call"):
+        automation.catch_up()
+    assert (automation.dead_letters(), automation.status().position) == ([], 0)
+
+
+@pytest.mark.parametrize("wrong", [lambda: Call(pay), lambda: Call(pay, Account("a1"), 1, 2)])  # type: ignore[call-arg]
+def test_a_call_with_wrong_arguments_stops_it_and_no_event_is_to_blame(
+    store: EventStore, wrong: Callable[[], Call]
+) -> None:
+    open_accounts(store, "a1")
+    automation = store.automation("welcome", OPENED, lambda _: wrong())
+    with pytest.raises(InvalidInput, match="argument"):
+        automation.catch_up()
+    assert (automation.dead_letters(), automation.status().position) == ([], 0)
+    automation = store.automation("welcome", OPENED, welcome)
     automation.catch_up()
-    assert "is no call" in automation.dead_letters()[0].error
+    assert bonuses(store) == ["a1"]
 
 
 def test_wrong_use_is_told_at_once(store: EventStore) -> None:

@@ -298,3 +298,51 @@ def test_what_cannot_be_a_read_model(new_place: Callable[[str], Place]) -> None:
             ReadModel(Positioned, table="x").catch_up(store)
         with pytest.raises(InvalidInput, match="engine"):
             ReadModel(Course, table="x").rebuild(store, engine="flink")  # type: ignore[call-overload]
+
+
+def drop(store: EventStore, table: str) -> None:
+    tx = store.engine.transaction()
+    tx.begin()
+    tx.execute(f"drop table {table}")
+    tx.commit()
+    tx.end()
+
+
+def test_a_table_that_is_gone_is_noticed_at_the_first_run_and_at_the_first_question(
+    place: Place, store: EventStore
+) -> None:
+    table = table_in(place)
+    store.append([define("c1"), join("s1", "c1")])
+    ReadModel(Course, table=table).catch_up(store)
+    drop(store, table)
+    model = ReadModel(Course, table=table)
+    model.use(store)
+    for ask in (
+        lambda: model.get("c1"),
+        lambda: model.find("taken > 0"),
+        lambda: model.catch_up(store),
+        lambda: model.run(store),
+        lambda: model.worker(store),
+    ):
+        with pytest.raises(FollowerFailed, match="is gone") as stop:
+            ask()
+        assert "strandline models rebuild" in stop.value.hint
+    model.rebuild(store)
+    assert model.get("c1") == store.project(Course, "c1")
+    assert model.catch_up(store) == 2
+
+
+def test_a_table_that_goes_while_it_is_kept_live_ends_that_with_the_same_hint(
+    place: Place, store: EventStore
+) -> None:
+    table = table_in(place)
+    model = ReadModel(Course, table=table)
+    worker = model.worker(store)
+    store.append(define("c1"))
+    worker.catch_up()
+    drop(store, table)
+    store.append(join("s1", "c1"))
+    with pytest.raises(FollowerFailed, match="misses a table") as stop:
+        worker.catch_up()
+    assert "strandline models rebuild" in stop.value.hint
+    assert model.status().position == 1

@@ -1,7 +1,8 @@
-"""A retag that changes what was delivered is noticed; one that does not is none of the follower's business."""
+"""A retag of an event that a follower has read, or should have read, stops it. Any other does not."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ import pytest
 from follow.following import Seen, Tally, running, some, until
 from places import Place
 from strandline import Event, EventStore, FollowerFailed, Query, QueryItem, SequencedEvent
-from strandline.engine import Page, Span
 
 
 def test_a_retag_that_takes_a_delivered_event_away_stops_it(store: EventStore) -> None:
@@ -46,7 +46,7 @@ def test_a_retag_that_gives_it_an_older_event_stops_it(store: EventStore) -> Non
 @pytest.mark.parametrize(
     "retag",
     [
-        lambda store: store.retag([1], add=["vip"]),
+        lambda store: store.retag([2], add=["vip"]),
         lambda store: store.retag([2], replace={"k": ["3"]}),
         lambda store: store.retag([4], replace={"k": ["1"]}),
         lambda store: store.retag([5], replace={"k": ["2"]}),
@@ -54,7 +54,7 @@ def test_a_retag_that_gives_it_an_older_event_stops_it(store: EventStore) -> Non
     ],
 )
 def test_a_retag_that_changes_nothing_it_delivered_is_passed(store: EventStore, retag: Any) -> None:
-    """Another tag, other events, events still to come, and a type that the query does not ask for."""
+    """Other events, events still to come, and a type that the query does not ask for."""
     query = Query.of(QueryItem(types=["Happened"], tags=["k:1"]))
     store.append([*some("k:1"), *some("k:2"), *some(type="Other")])
     seen, follower = Seen(), store.follower("f", query)
@@ -66,9 +66,48 @@ def test_a_retag_that_changes_nothing_it_delivered_is_passed(store: EventStore, 
     assert seen.positions == expected
 
 
-def test_a_query_whose_callable_looks_at_tags_is_disturbed_by_what_it_sees(store: EventStore) -> None:
+@pytest.mark.parametrize(
+    "query",
+    [
+        Query.tag("k:1"),
+        Query.types("Happened"),
+        Query.user(),
+        Query.of(QueryItem(where=lambda event: True)),
+        Query.tag("k:1") | Query.tag("k:2"),
+    ],
+)
+def test_a_retag_of_a_delivered_event_that_the_query_keeps_stops_it(store: EventStore, query: Query) -> None:
+    """Its handler may have looked at the tags."""
     store.append(some("k:1", count=2))
-    query = Query.of(QueryItem(where=lambda event: "vip" not in event.tags and event.type == "Happened"))
+    seen, follower = Seen(), store.follower("f", query)
+    follower.catch_up(seen)
+    store.retag([1], replace={"k": ["1", "2"]})
+    with pytest.raises(FollowerFailed, match="the retag at 3 changed"):
+        follower.catch_up(seen)
+
+
+def test_an_event_that_moves_from_one_item_to_another_stops_it(store: EventStore) -> None:
+    store.append(some("k:1", count=2))
+    seen, follower = Seen(), store.follower("f", Query.tag("k:1") | Query.tag("k:2"))
+    follower.catch_up(seen)
+    store.retag([1], replace={"k": ["2"]})
+    with pytest.raises(FollowerFailed, match="the retag at 3 changed"):
+        follower.catch_up(seen)
+
+
+@pytest.mark.parametrize("query", [Query.all(), Query.types("Happened", "$retagged")])
+def test_a_follower_of_retags_reads_them_like_any_event(store: EventStore, query: Query) -> None:
+    store.append(some("k:1", count=2))
+    seen, follower = Seen(), store.follower("f", query)
+    follower.catch_up(seen)
+    store.retag([1], add=["vip"])
+    assert follower.catch_up(seen) == 3
+    assert seen.positions == [1, 2, 3]
+
+
+def test_a_query_whose_callable_looks_at_tags_is_asked_with_those_before_and_after(store: EventStore) -> None:
+    store.append(some("k:1", count=2))
+    query = Query.of(QueryItem(where=lambda event: "vip" in event.tags))
     seen, follower = Seen(), store.follower("f", query)
     follower.catch_up(seen)
     store.retag([1], add=["slow"])
@@ -80,20 +119,70 @@ def test_a_query_whose_callable_looks_at_tags_is_disturbed_by_what_it_sees(store
 
 def test_many_retags_are_looked_up_once(store: EventStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.append(some("k:1", count=30))
-    seen, follower = Seen(), store.follower("f", Query.of(QueryItem(["Happened"], where=lambda event: True)))
+    seen, follower = Seen(), store.follower("f", Query.types("Other"))
     follower.catch_up(seen)
     for number in range(10):
         store.retag(Query.tag("k:1"), add=[f"n:{number}"])
-    read, asked = store.engine.read_page, []
+    look_up, asked = store.engine.events_at, []
 
-    def counted(query: Query, span: Span, size: int) -> Page:
-        asked.append(query)
-        return read(query, span, size)
+    def counted(positions: Sequence[int]) -> list[SequencedEvent]:
+        asked.append(positions)
+        return look_up(positions)
 
-    monkeypatch.setattr(store.engine, "read_page", counted)
+    monkeypatch.setattr(store.engine, "events_at", counted)
     assert follower.catch_up(seen) == 40
-    assert sum(query == Query.types("$retagged") for query in asked) < 10
-    assert sum(query == Query.all() for query in asked) == 300
+    assert asked == [list(range(1, 31))] * 10
+
+
+def test_a_retag_while_a_follower_looks_is_not_mixed_up_with_the_one_before(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When event 1 is looked up it has k:3 already; the retag that gave it k:2 did not concern k:3."""
+    store.append(some("k:1"))
+    seen, follower = Seen(), store.follower("f", Query.tag("k:3"))
+    follower.catch_up(seen)
+    store.retag([1], replace={"k": ["2"]})
+    look_up = store.engine.events_at
+
+    def retagged_first(positions: Sequence[int]) -> list[SequencedEvent]:
+        if store.head() == 2:
+            store.retag([1], replace={"k": ["3"]})
+        return look_up(positions)
+
+    monkeypatch.setattr(store.engine, "events_at", retagged_first)
+    assert follower.catch_up(seen) == 2
+    with pytest.raises(FollowerFailed, match="the retag at 3 changed"):
+        follower.catch_up(seen)
+
+
+def test_an_outbox_and_an_automation_go_on_after_a_retag(store: EventStore) -> None:
+    store.append(some("k:1", count=3))
+    published: list[int] = []
+    decided: list[int] = []
+    outbox = store.outbox(
+        "t", Query.tag("k:1"), "p", lambda events: published.extend(e.position for e in events)
+    )
+    automation = store.automation("a", Query.tag("k:1"), lambda event: decided.append(event.position))
+    outbox.catch_up(), automation.catch_up()
+    store.retag([2], replace={"k": ["2"]})
+    store.append(some("k:1"))
+    assert (outbox.catch_up(), automation.catch_up()) == (5, 5)
+    assert published == decided == [1, 2, 3, 5]
+
+
+def test_an_outbox_and_an_automation_notice_a_retag_if_asked_to(store: EventStore) -> None:
+    store.append(some("k:1"))
+    outbox = store.outbox("t", Query.tag("k:1"), "p", lambda events: None, on_retag=None)
+    told: list[int] = []
+    automation = store.automation(
+        "a", Query.tag("k:1"), lambda event: None, on_retag=lambda retag, tx: told.append(retag.position)
+    )
+    outbox.catch_up(), automation.catch_up()
+    store.retag([1], replace={"k": ["2"]})
+    with pytest.raises(FollowerFailed, match="the retag at 2 changed"):
+        outbox.catch_up()
+    automation.catch_up()
+    assert told == [2]
 
 
 def test_what_it_began_after_is_not_what_it_delivered(store: EventStore) -> None:

@@ -14,7 +14,7 @@ import pytest
 from follow.following import some
 from follow.receiver import Receiver, receiving
 from places import Place
-from strandline import Event, EventStore, InvalidInput, Query, from_cloudevent
+from strandline import Event, EventStore, InvalidInput, Query, Unavailable, from_cloudevent
 from strandline.errors import FollowerFailed
 from strandline.follow import Webhook, verify_signature
 
@@ -92,7 +92,7 @@ def test_it_is_patient_unless_told_otherwise(store: EventStore, receiver: Receiv
     store.outbox("topic", None, "partner", hook(receiver), backoff=0).catch_up()
     assert receiver.positions == [1] * 12 + [2]
     store.append(some("a"))
-    receiver.answers = [503] * 3
+    receiver.answers = [500] * 3
     worker = store.outbox("topic", None, "partner", hook(receiver), backoff=0, attempts=3)
     worker.catch_up()
     assert [letter.attempts for letter in worker.dead_letters()] == [3]
@@ -102,7 +102,7 @@ def test_with_stop_nothing_is_passed_over_whatever_the_receiver_says(
     store: EventStore, receiver: Receiver
 ) -> None:
     store.append(some("a", count=3))
-    receiver.answers = [200, 422, 503, 503]
+    receiver.answers = [200, 422, 500, 500]
     worker = store.outbox("topic", None, "partner", hook(receiver), backoff=0, attempts=2, on_failure="stop")
     for _ in range(2):
         with pytest.raises(FollowerFailed, match="at event 2"):
@@ -149,15 +149,31 @@ def test_a_receiver_that_says_nothing_is_asked_again(store: EventStore, receiver
     assert worker.dead_letters() == []
 
 
-def test_a_receiver_that_is_not_there(store: EventStore) -> None:
+def test_a_receiver_that_is_not_there_stops_the_outbox_and_passes_over_nothing(store: EventStore) -> None:
     with receiving() as gone:
         pass
-    store.append(some("a"))
+    store.append(some("a", count=3))
     worker = store.outbox("topic", None, "partner", hook(gone, timeout=1), attempts=2, backoff=0)
+    with pytest.raises(Unavailable, match="refused"):
+        worker.catch_up()
+    status = worker.status()
+    assert (status.position, status.state, worker.dead_letters()) == (0, "failed", [])
+    assert "refused" in status.error
+
+
+@pytest.mark.parametrize("answer", [503, 502, 404, 401, 302, 429])
+def test_a_receiver_that_takes_no_events_stops_the_outbox_and_passes_over_nothing(
+    store: EventStore, receiver: Receiver, answer: int
+) -> None:
+    store.append(some("a", count=3))
+    receiver.answers = [200, answer, answer]
+    worker = store.outbox("topic", None, "partner", hook(receiver), attempts=2, backoff=0)
+    with pytest.raises(Unavailable, match=f"answered {answer}") as stop:
+        worker.catch_up()
+    assert "run the outbox again" in stop.value.hint
+    assert (worker.status().position, worker.dead_letters()) == (1, [])
     worker.catch_up()
-    (letter,) = worker.dead_letters()
-    assert letter.attempts == 2
-    assert "refused" in letter.error
+    assert receiver.positions == [1, 2, 2, 2, 3]
 
 
 def test_a_crash_between_publishing_and_the_checkpoint_sends_the_same_event_again(

@@ -13,13 +13,17 @@ from pyspark.sql import SparkSession
 
 import strandline.spark as sls
 from newest import kept, postgres
+from strandline.spark.session import active_session
 
 __all__ = ["kept", "postgres"]
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session on this machine."""
+    """A session on this machine, and not the one that the code of a page may have left."""
+    left = active_session()
+    if left is not None:
+        left.stop()
     session = sls.session("local[2]", **{"spark.sql.shuffle.partitions": 2})
     yield session
     session.stop()
@@ -32,6 +36,7 @@ IN_EVERY_RUN = (
     "test_rebuild",
     "test_audit_agrees",
     "test_source",
+    "test_threads",
 )
 
 

@@ -7,11 +7,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from planting import plant
 
 import strandline
 import strandline.spark as sls
 from places import Place
+from planting import plant
 from strandline import AppendCondition, AppendRequest, Event, EventStore, Query, QueryItem
 from strandline.engine.raw_append import RawAppend
 from strandline.errors import CorruptLog, NotFound
@@ -34,7 +34,7 @@ def write_school(store: EventStore) -> dict[str, tuple[int, AppendCondition, int
     start = append(store, "course:1", "student:1", type="Defined")
     append(store, "course:1", stream="s1", subject="x")
     store.append(Event("Joined", {"n": 7}, tags=["course:2", "student:1"]).with_key("k1"))
-    moved = append(store, "seat:1")
+    moved = append(store, "seat:1", "row:1")
     retag = store.retag([moved], replace={"seat": ["2"]}).position
     for number in range(60):
         query = Query.of(
@@ -57,6 +57,12 @@ def write_school(store: EventStore) -> dict[str, tuple[int, AppendCondition, int
         "a payload": (AppendCondition(item(where={"n": 7})), start + 2),
         "tags of then": (AppendCondition(item(tags=["seat:2"])), moved),
         "a retag": (AppendCondition(item(tags=["seat:1"]), moved), retag),
+        "a retag inside an item": (AppendCondition(item(tags=["row:1"]), moved), retag),
+        "a retag from item to item": (
+            AppendCondition(Query.tag("seat:1") | Query.tag("seat:2"), moved),
+            retag,
+        ),
+        "a retag of a type": (AppendCondition(item(types=["Joined"], where={"n": 1}), moved), retag),
         "the second part": (
             AppendCondition.all_of(HELD, AppendCondition(item(tags=["student:1"]), start)),
             start + 2,
@@ -86,9 +92,9 @@ def test_every_kind_of_lie_is_found_and_nothing_else(spark, kept: Place):
     assert (row.last, row.part, row.item, row.after) == (row.first, 0, 0, 0)
     assert (row.type, row.tags) == ("Joined", ["course:2", "student:1"])
     assert (found[lies["the second part"][0]].part, found[lies["the second item"][0]].item) == (1, 1)
-    assert (found[lies["a retag"][0]].item, found[lies["a retag"][0]].type) == (None, "$retagged")
-    assert found[lies["tags of then"][0]].tags == ["seat:2"]
-    assert (report.ok, report.violations, report.with_where) == (False, len(lies), 2)
+    assert (found[lies["a retag"][0]].item, found[lies["a retag"][0]].type) == (0, "$retagged")
+    assert found[lies["tags of then"][0]].tags == ["row:1", "seat:2"]
+    assert (report.ok, report.violations, report.with_where) == (False, len(lies), 3)
 
 
 def test_the_report_counts_appends_by_what_is_known_of_them(spark, tmp_path: Path):
@@ -155,7 +161,7 @@ def test_items_of_several_tags_are_looked_up_by_the_tag_that_few_items_share(spa
     keys = [
         row[10]
         for condition in conditions
-        for row in rows_of(RawAppend(60, 60, 0, "recorded", condition.to_json()), with_condition=False)
+        for row in rows_of(RawAppend(60, 60, 0, "recorded", condition.to_json()))
     ]
     found = items(spark.createDataFrame([(key,) for key in keys], "key STRING")).collect()
 

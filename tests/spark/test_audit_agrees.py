@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from planting import accepted_wrongly, write_random_log
 
 from newest import NEWEST
 from places import Place
+from planting import accepted_wrongly, write_random_log
 from strandline.spark.audit.job import run
 from strandline.spark.audit.nearest import BLOCK
 

@@ -42,6 +42,7 @@ from strandline import (
     TagId,
     on,
 )
+from strandline.arrow import raw_columns, tag_lists
 from strandline.domain.folding import Fold
 from strandline.domain.shape import shape_of
 from strandline.errors import FollowerFailed
@@ -56,7 +57,6 @@ from strandline.spark.fold.states import StateColumns
 from strandline.spark.fold.table_function import feed
 from strandline.spark.loading import imported, load, path_of
 from strandline.spark.retagging.rule import NamedRule
-from strandline.spark.source.arrow import raw_columns, tag_lists
 
 
 def rows_of(frame: Any, projection: Any) -> dict[tuple[str, ...], Any]:

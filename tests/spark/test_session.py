@@ -50,7 +50,9 @@ def run(folder: Path, code: str, *arguments: str, **environment: str) -> Any:
 
 
 def test_a_session_that_runs_is_used_as_it_is(spark):
-    assert sls.session("local[7]", **{"spark.sql.shuffle.partitions": 77}) is spark
+    with pytest.warns(UserWarning, match=r"a session runs on local\[2\] already"):
+        assert sls.session("local[7]", **{"spark.sql.shuffle.partitions": 77}) is spark
+    assert sls.session("local[2]") is spark
     assert spark.conf.get("spark.master") == "local[2]"
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
 

@@ -105,7 +105,7 @@ def test_an_event_has_all_that_its_row_has(kept: Place) -> None:
         "data": '{"n":1}',
         "tags": ["b", "a"],
         "id": str(event.id),
-        "metadata": [("user", "ada")],
+        "metadata": [("$tracking", "17 orders"), ("user", "ada")],  # as a row of another log has it
         "stream": "s",
         "subject": "x",
         "key": "k",
@@ -118,7 +118,7 @@ def test_an_event_has_all_that_its_row_has(kept: Place) -> None:
     with kept.connect() as store:
         one, other = store.read()
     assert (one.id, one.data, one.tags, one.metadata) == (event.id, b'{"n":1}', ("a", "b"), {"user": "ada"})
-    assert (one.stream, one.subject, one.key) == ("s", "x", "k")
+    assert (one.stream, one.subject, one.key, one.tracking) == ("s", "x", "k", None)
     assert (other.data, other.tags, other.metadata, other.stream) == (b"no JSON", (), {}, None)
 
 

@@ -13,12 +13,12 @@ import msgspec
 import pyarrow as pa
 
 from strandline import EventStore, Query
-from strandline.domain.drive import drive
+from strandline.arrow import raw_columns
 from strandline.domain.folding import Fold
 from strandline.follow import ReadModel
 from strandline.follow.models.filling import fill
 from strandline.follow.models.rebuilding import prepare_shadow, rebuild
-from strandline.follow.steps import INTERRUPTS, at_once
+from strandline.follow.steps import at_once
 from strandline.spark.fold.buckets import Told, packed_batches
 from strandline.spark.fold.columns import columns_for
 from strandline.spark.fold.keying import Keying
@@ -27,7 +27,6 @@ from strandline.spark.fold.table_function import feed
 from strandline.spark.rebuild import SparkBulk
 from strandline.spark.rebuild.job import Job
 from strandline.spark.rebuild.staging import StageEvents
-from strandline.spark.source.arrow import raw_columns
 
 
 def shuffled(
@@ -100,4 +99,4 @@ def fill_only(store: EventStore, model: ReadModel[Any]) -> int:
 
 
 def take(steps: Any, store: EventStore, model: ReadModel[Any]) -> Any:
-    return drive(steps, model.pair(store).shadow.follower.steps.take, errors=INTERRUPTS)
+    return model.pair(store).shadow.follower.perform(steps)

@@ -22,6 +22,7 @@ from . import (
     read,
     run_application,
     schema,
+    serve,
     stats,
     tail,
 )
@@ -53,6 +54,7 @@ for module in (
     doctor,
     demo,
     run_application,
+    serve,
 ):
     app.command(module.NAME, cls=Command, epilog=module.EXAMPLE)(module.run)
 for group in (followers, models, spark):

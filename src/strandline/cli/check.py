@@ -20,6 +20,10 @@ def run(url: Url = None, *, log: Log = DEFAULT_LOG, as_json: Json = False) -> No
 
     Checks positions, the index against the events, ids, and every recorded condition. Exit code 1 if
     something is wrong.
+
+    It cannot see data that was changed on the disk, because a log keeps no checksums. It cannot see either that
+    the newest appends are gone because the -wal file was deleted or damaged. Use a file system with
+    checksums, and keep backups.
     """
     with progress("checking") as step:
         report = check_log(store_url(url), step, log=log)

@@ -71,11 +71,7 @@ def unchanged(members: list[Member]) -> AppendCondition | None:
 
 
 def nothing_newer(guarded: Iterable[tuple[Query | None, int]]) -> AppendCondition | None:
-    """No event of a query, which has one item, is newer than its head; None if there are no queries. No two are the same.
-
-    Each item is a part of its own: a retag that takes an event out of one item and into another leaves what
-    they find together as it is, but not what is folded from each.
-    """
+    """Return the condition that no event of a query is newer than its head, None if there are no queries. No two are the same."""
     parts = tuple([AppendCondition(query, head) for query, head in guarded if query is not None])
     return AppendCondition.of_parts(parts) if parts else None
 
@@ -91,10 +87,10 @@ def near(members: Sequence[Member]) -> tuple[int, list[Member], list[Member]]:
 
 
 def query_of(members: Sequence[Member]) -> Query:
-    """What is to be read for the members; retags too, if they can matter for what was folded."""
+    """Return what to read for the members. Those that go on from a state need the retags since, too."""
     items = [member.item for member in members]
     for member in members:
-        if member.head and member.depends_on_tags:
+        if member.head:
             items.append(_RETAGS)
             break
     return Query(items)

@@ -13,6 +13,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
 
+from ..activity import DECIDING, doing
 from ..append import AppendResult
 from ..errors import InvalidEvent, InvalidInput
 from ..event import Event, SequencedEvent, check_metadata
@@ -193,6 +194,9 @@ class Bound:
                 values[place] = next(folded)
             else:
                 values[place] = now if value is NOW else [next(folded) for _ in value]
+        return doing(DECIDING, self._call, values)
+
+    def _call(self, values: list[Any]) -> tuple[list[Event | DomainEvent], Any]:
         return collected(self.command.name, self.command._signature.call(values))
 
 

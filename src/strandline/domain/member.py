@@ -75,11 +75,6 @@ class Member(msgspec.Struct, eq=False):
         item = self.shape.guard_item(self.key)
         return None if item is None else Query.of(item)
 
-    @property
-    def depends_on_tags(self) -> bool:
-        """Whether a retag can change what was folded."""
-        return self.head > 0 and (self.shape.sees_recorded or bool(self.item.tags))
-
     def start_again(self) -> None:
         """Forget the state."""
         self.start_with(self.state._fresh(), 0)

@@ -13,10 +13,7 @@ from ..errors import AppendConditionFailed
 from .command import Executed
 from .steps import Append, Pause, Steps, TellMissingTags
 
-_GIVEN_UP = (
-    "others were faster each time: call it again, or allow more attempts;"
-    " a decision that appends for itself, instead of yielding, is refused by its own event"
-)
+_GIVEN_UP = "others were faster each time: call it again, or allow more attempts"
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.002, 0.25
 

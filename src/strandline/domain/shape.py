@@ -79,7 +79,7 @@ class Shape:
         self.sees_recorded = any(handler.takes_recorded for handler, _ in self.handlers.values())
         self.is_proven_by_appends = self.is_guarded_whole and not self.sees_recorded
         """Whether an accepted append proves that nothing else changed the state: not if some of its events
-        spoil no decision, nor if it may have looked at tags that no condition asks for."""
+        spoil no decision, nor if a handler takes the recorded event, which is not known before it is read."""
         self.is_read_at_once = not cls._last_only and cls._snapshot_every is None
         """Whether to read its events is all that it takes to begin."""
         self.key_names = tuple([name for name, _ in self.key])

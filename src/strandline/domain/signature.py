@@ -36,6 +36,10 @@ Ids = tuple[type[TagId], bool]
 """A kind of id, and whether there are several."""
 
 
+class WrongCall(InvalidInput):
+    """A call that is wrong whatever the values in it are: the code is to blame."""
+
+
 class ProjectionList(list[Projection]):
     """The argument of a `list[…]` parameter."""
 
@@ -116,7 +120,7 @@ class Signature:
             hint = f"call it as {name}{self._signature}"
             if options:
                 hint = f"give options to the command itself: {name}.with_options({options[0]}=…)"
-            raise InvalidInput(f"{name}: {error}", hint=hint) from None
+            raise WrongCall(f"{name}: {error}", hint=hint) from None
         bound.apply_defaults()
         return bound.arguments
 

@@ -64,7 +64,7 @@ class Count(Ask, frozen=True):
     query: Query
 
     def of(self, engine: Engine) -> int:
-        return engine.count(self.query)
+        return engine.count(self.query, 0)
 
 
 class LoadSnapshot(Ask, frozen=True):

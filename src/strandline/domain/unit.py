@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVarTuple
 
 from ..append import AppendRequest, AppendResult
-from ..errors import InvalidInput
+from ..errors import AppendConditionFailed, InvalidInput
 from ..event import Event, SequencedEvent
 from .appending import refuse_other_classes
 from .boundary import begin_by_hand, read_query, unchanged
@@ -109,9 +109,19 @@ class Unit(Generic[*Ts]):
             refuse_other_classes(self._members, collected)
             request = AppendRequest(collected, unchanged(self._members))
             yield from without_tags(read_query(self._members).items, request.events)
-            self.result = yield Append(request)
+            try:
+                self.result = yield Append(request)
+            except AppendConditionFailed as refusal:
+                refusal.advise(_RUN_AGAIN)
+                raise
         else:
             self.result = AppendResult(self.head, self.head, 0)
+
+
+_RUN_AGAIN = (
+    "run the block again, with a new store.boundary(…). If the block itself called store.append,"
+    " write b.append(event) instead"
+)
 
 
 def _not_open() -> InvalidInput:

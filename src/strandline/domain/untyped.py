@@ -7,7 +7,8 @@ from typing import Any, Generic, TypedDict, TypeVar
 
 import msgspec
 
-from ..append import AppendRequest, AppendResult
+from ..activity import DECIDING, doing
+from ..append import AppendCondition, AppendRequest, AppendResult
 from ..callables import is_async
 from ..engine import Page
 from ..errors import InvalidEvent, InvalidInput, InvalidQuery
@@ -17,7 +18,6 @@ from ..partition import stream_for
 from ..query import Query, QueryItem
 from ..tag_id import TagId
 from . import missing_tags
-from .boundary import nothing_newer
 from .command import ATTEMPTS, Executed, check_attempts, collected, refuse_lost
 from .event import DomainEvent
 from .projection import Projection
@@ -90,11 +90,11 @@ def decide(
 
     def once() -> Steps[Decided]:
         found: Page = yield ReadEvents(scope.query)
-        decided, value = _call(function, found.events)
+        decided, value = doing(DECIDING, _call, function, found.events)
         if not decided:
             return Decided.nothing(value, found.head)
         events = [_addressed(event, tag_with, destination) for event in decided]
-        request = AppendRequest(events, nothing_newer((Query.of(item), found.head) for item in guarded.items))
+        request = AppendRequest(events, AppendCondition(guarded, found.head))
         told = missing_tags.without_tags(scope.query.items, events)
         return Decided(request, value, AppendResult(0, 0, 0), told)
 

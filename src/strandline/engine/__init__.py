@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from ..append import AppendRequest, AppendResult, RecordedAppend
+from ..append import MAX_DATA_BYTES, AppendCondition, AppendRequest, AppendResult, Check, RecordedAppend
 from ..errors import StrandlineError
 from ..event import SequencedEvent
 from ..query import Query
@@ -45,7 +45,11 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """Figures about a store. `refused` counts the appends that a condition refused."""
+    """Figures about a store. `refused` counts the appends that a condition refused.
+
+    `now` is the time by the clock that `recorded_at` comes from. `last_check` is the time of the last check that found
+    nothing wrong, `last_backup` that of the last backup by Strandline; None if there was none.
+    """
 
     engine: str
     log: UUID
@@ -56,6 +60,20 @@ class Stats(msgspec.Struct, frozen=True):
     types: int
     tags: int
     size_bytes: int
+    now: datetime
+    record_conditions: bool
+    max_data_bytes: int = MAX_DATA_BYTES
+    last_check: datetime | None = None
+    last_backup: datetime | None = None
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """How a type or a tag is used: by how many events, and the positions of the first and the last of them."""
+
+    name: str
+    count: int
+    first: int
+    last: int
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -109,8 +127,16 @@ class Engine(Protocol):
         """Whether a matching event has a position greater than `after`."""
         ...
 
-    def count(self, query: Query) -> int:
-        """How many events match."""
+    def count(self, query: Query, after: int) -> int:
+        """How many matching events have a position greater than `after`."""
+        ...
+
+    def check(self, condition: AppendCondition, most: int) -> Check:
+        """What an append under the condition would meet, in one snapshot; at most so many conflicts."""
+        ...
+
+    def tracked(self, source: str) -> int | None:
+        """The last position of a source that an append came with, None if there was none."""
         ...
 
     def now(self) -> int:
@@ -121,8 +147,24 @@ class Engine(Protocol):
         """The last position recorded at or before that time, 0 if none."""
         ...
 
-    def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
-        """At most `size` recorded appends with `first > after`, in order; empty at the end."""
+    def appends_page(self, span: Span, size: int) -> list[RecordedAppend]:
+        """At most `size` recorded appends that begin in the span, in its direction; empty at the end."""
+        ...
+
+    def append_holding(self, position: int) -> RecordedAppend | None:
+        """The recorded append that wrote a position."""
+        ...
+
+    def types_page(self, prefix: str, after: str, size: int) -> list[Usage]:
+        """At most `size` types that begin with the prefix and come after a name, in the order of their names."""
+        ...
+
+    def tags_page(self, prefix: str, after: str, size: int) -> list[Usage]:
+        """The same for the tags that users gave, as events carry them now."""
+        ...
+
+    def events_at(self, positions: Sequence[int]) -> list[SequencedEvent]:
+        """Return the events at these positions, as far as there are any, in the order of the log."""
         ...
 
     def events_with_ids(self, ids: Sequence[bytes]) -> list[SequencedEvent]:
@@ -167,8 +209,8 @@ class Engine(Protocol):
         ...
 
     @property
-    def is_interrupted(self) -> bool:
-        """Whether the calling thread is at work in it already, so that what a signal's handler asks for would wait for ever."""
+    def is_lost(self) -> bool:
+        """Whether the log was found to lack events that this store has seen. From then on every use raises `CorruptLog`."""
         ...
 
     def pause(self) -> None:

@@ -14,7 +14,7 @@ from ..errors import CorruptLog
 from ..event import SequencedEvent
 from ..names import RETAGGED
 from ..query import Query
-from ..retag import Change, changes_of, meaning_changed
+from ..retag import RetagHistory
 from . import Page, Span
 
 PAGE = 2_000
@@ -33,28 +33,15 @@ class History:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._changes: dict[int, list[tuple[int, Change]]] = {}
-        self._changed_by: dict[int, list[int]] = {}
-        for event in events(reader, Query.types(RETAGGED), Span()):
-            changes = changes_of(event)
-            self._changed_by[event.position] = [change.position for change in changes]
-            for change in changes:
-                self._changes.setdefault(change.position, []).append((event.position, change))
-        self.retagged = sorted(self._changes)
-        self.retags = sorted(self._changed_by)
-
-    def tags(self, event: SequencedEvent, head: int) -> tuple[str, ...]:
-        """The tags that the event had when the log's head was `head`."""
-        tags = event.tags
-        for since, change in reversed(self._changes.get(event.position, ())):
-            if since <= head:
-                break
-            tags = change.undo(tags)
-        return tags
+        self._changes = RetagHistory(events(reader, Query.types(RETAGGED), Span()))
+        self.retagged = sorted(self._changes.events)
+        self.retags = sorted(self._changes.by_retag)
+        self.tags = self._changes.tags
+        self.concern = self._changes.concern
 
     def changed_by(self, retag: int) -> Iterator[SequencedEvent]:
         """The events that the retag at this position changed."""
-        return map(self.event, self._changed_by[retag])
+        return map(self.event, self._changes.by_retag[retag])
 
     def event(self, position: int) -> SequencedEvent:
         """The event at a position."""
@@ -109,12 +96,12 @@ def _retagged(history: History, part: AppendCondition, head: int) -> Iterator[in
 
 
 def _retags(history: History, part: AppendCondition, head: int) -> Iterator[int]:
-    """Retags that changed what the query means."""
+    """Retags of events that the query matched before or after."""
     query = part.fail_if_events_match
     # `unless_exists` is recorded as a part after 0, and asks only for what is there, retagged or not.
     for retag in _between(history.retags, part.after, head) if part.after else ():
         for event in history.changed_by(retag):
-            if meaning_changed(query, event, history.tags(event, retag - 1), history.tags(event, retag)):
+            if history.concern(query, event, retag):
                 yield retag
 
 

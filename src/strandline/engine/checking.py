@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from ..event import SequencedEvent, check_metadata, own_tags
 from ..query import Query
 from . import Span, audit
 from .reports import CheckReport, Problem, Progress
+from .suspects import suspects
 
 PAGE = 2_000
 MAX_PROBLEMS = 1_000
@@ -25,6 +27,14 @@ Entry = tuple[Any, Any, int]
 """An entry of the index: tag (falsy for the one that every event has) and type as the engine writes them, position."""
 AppendRow = tuple[int, int | None, int | None]
 """Of each event its position, the number of its append, and its span; only the first event must have the number."""
+
+
+def _tracking(event: SequencedEvent) -> tuple[str, int] | None:
+    """Return what the event's append tracked. Damage is reported elsewhere."""
+    try:
+        return event.tracking
+    except (CorruptLog, InvalidInput):
+        return None
 
 
 class LogCheck(ABC):
@@ -45,6 +55,7 @@ class LogCheck(ABC):
         self._present = 0
         self._appends = 0
         self._conditions = 0
+        self._tracked: dict[str, int] = {}
 
     def run(self) -> CheckReport:
         """Look at everything; what cannot be read is a problem, too."""
@@ -63,10 +74,14 @@ class LogCheck(ABC):
     def _check_log(self) -> None:
         self._check_events()
         self._check_surplus(self._present)
-        history = audit.History(self._reader)
-        self._check_tags(history)
+        self._check_tracked()
+        self._check_tags(self._history)
         self._check_appends()
-        self._check_conditions(history)
+        self._check_conditions(self._history)
+
+    @cached_property
+    def _history(self) -> audit.History:
+        return audit.History(self._reader)
 
     def _check_events(self) -> None:
         """Positions, times and index entries of every event."""
@@ -79,17 +94,39 @@ class LogCheck(ABC):
                     self.found("time", event.position, "is recorded before its predecessor")
                 self._check_form(event)
                 last, recorded_at = event.position, event.raw_recorded_at
+            self._check_tracking(page)
             self._check_entries([entry for event in page for entry in self._entries_of(event)])
             self._progress(last, 2 * self._head)
 
     def _check_form(self, event: SequencedEvent) -> None:
         """Whether those who read the event can make of it what they are promised."""
         try:
-            _ = event.id, event.recorded_at
+            _ = event.id, event.recorded_at, event.tracking
             if event.raw_metadata is not None:
                 check_metadata(event.metadata)
         except self.damage as error:
             self.found("event", event.position, f"cannot be read: {error}")
+
+    def _check_tracking(self, page: list[SequencedEvent]) -> None:
+        """Whether the positions of each source increase from append to append."""
+        tracking = {event.position: tracking for event in page if (tracking := _tracking(event)) is not None}
+        if not tracking:
+            return
+        rows = self._append_rows(page[0].position - 1, len(page))
+        later = {position for position, _, span in rows if span is not None and span < 0}
+        for position, (source, tracked) in tracking.items():
+            last = self._tracked.get(source, -1)
+            if tracked < last or (tracked == last) != (position in later):
+                self.found("tracking", position, f"came with position {tracked} of {source!r} after {last}")
+            self._tracked[source] = max(tracked, last)
+
+    def _check_tracked(self) -> None:
+        """Whether the stored positions of sources are not behind those of the events."""
+        stored = dict(self._stored_positions())
+        for source, tracked in self._tracked.items():
+            if stored.get(source, -1) < tracked:
+                told = f"position {stored.get(source)} of {source!r} is stored, an event came with {tracked}"
+                self.found("tracking", 0, told)
 
     def _pages(self) -> Iterator[list[SequencedEvent]]:
         span: Span | None = Span()
@@ -145,17 +182,24 @@ class LogCheck(ABC):
             after = rows[-1][0]
 
     def _check_conditions(self, history: audit.History) -> None:
-        after = 0
-        while page := self._recorded_appends(after, PAGE):
-            for append in page:
-                self._conditions += append.condition is not None
+        for first in suspects(self._reader, history, self._counted_appends(), self._tell_conditions):
+            if len(self._problems) < MAX_PROBLEMS:
+                (append,) = self._recorded_appends(Span(first - 1), 1)
                 broken = audit.violation(self._reader, history, append)
                 if broken is not None:
                     told = f"was accepted although event {broken} matches its condition"
-                    self.found("condition", append.first, told)
-            after = page[-1].first
-            self._progress(self._head + min(after, self._head), 2 * self._head)
-        self._progress(2 * self._head, 2 * self._head)
+                    self.found("condition", first, told)
+        self._tell_conditions(self._head)
+
+    def _counted_appends(self) -> Iterator[RecordedAppend]:
+        span = Span()
+        while page := self._recorded_appends(span, PAGE):
+            self._conditions += sum(append.condition is not None for append in page)
+            yield from page
+            span = Span(page[-1].first)
+
+    def _tell_conditions(self, position: int) -> None:
+        self._progress(self._head + min(position, self._head), 2 * self._head)
 
     @abstractmethod
     def _check_storage(self) -> None:
@@ -182,9 +226,13 @@ class LogCheck(ABC):
         """The tags as appended that are kept, by position."""
 
     @abstractmethod
+    def _stored_positions(self) -> Iterable[tuple[str, int]]:
+        """The sources that the log tracks, and the last position of each."""
+
+    @abstractmethod
     def _append_rows(self, after: int, size: int) -> list[AppendRow]:
         """At most `size` rows of the events after a position, in order."""
 
     @abstractmethod
-    def _recorded_appends(self, after: int, size: int) -> list[RecordedAppend]:
+    def _recorded_appends(self, span: Span, size: int) -> list[RecordedAppend]:
         """See `Engine.appends_page`."""

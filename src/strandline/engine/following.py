@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -129,41 +127,6 @@ class Transaction(Protocol):
     def remove_letter(self, follower: str, position: int) -> None:
         """Remove a dead letter."""
         ...
-
-
-class Handling:
-    """A handler that works in a transaction, and whether it asked for what would wait for that."""
-
-    was_refused = False
-
-
-_handling: ContextVar[Handling | None] = ContextVar("strandline_handling", default=None)
-
-
-@contextlib.contextmanager
-def handling(handler: Handling) -> Iterator[None]:
-    """While a handler works in a transaction."""
-    token = _handling.set(handler)
-    try:
-        yield
-    finally:
-        _handling.reset(token)
-
-
-def is_handling() -> bool:
-    """Whether this is called by a handler that works in a transaction."""
-    return _handling.get() is not None
-
-
-def refuse_inside_handler() -> None:
-    """Refuse what would wait for the transaction of the handler that asks for it."""
-    handler = _handling.get()
-    if handler is not None:
-        handler.was_refused = True
-        raise InvalidInput(
-            "a handler of a follower cannot write to the log in its own transaction",
-            hint="use an automation, or run(handle, in_transaction=False)",
-        )
 
 
 def not_answered(said: object) -> InvalidInput:

@@ -1,4 +1,4 @@
-"""Judging requests one after another, inside the critical section: ids, `unless_exists`, condition, retags.
+"""Judging requests one after another, inside the critical section: ids, `unless_exists`, tracking, condition, retags.
 
 The order and the meaning are here; an engine says how to look at its log and how to write to it.
 """
@@ -13,9 +13,9 @@ from ..errors import AppendConditionFailed, StrandlineError
 from ..event import Event, SequencedEvent
 from ..names import RESERVED
 from ..query import Query
-from ..retag import Change, Retag, changes_of, meaning_changed, plan, retag_events
+from ..retag import Change, Retag, RetagHistory, plan, retag_events
 from . import Outcome, Work
-from .rules import id_conflict, is_repeat, position_beyond_head, retag_hint
+from .rules import check_increases, id_conflict, is_repeat, position_beyond_head, retag_hint
 
 PlannedChange = tuple[SequencedEvent, Change, tuple[str, ...]]
 
@@ -41,11 +41,23 @@ class Judge(ABC):
             found = self._first(request.unless_exists, 0)
             if found is not None:
                 return self._result_holding(found)
+        if request.tracking is not None:
+            check_increases(request.tracking, self._tracked(request.tracking[0]))
         for part in () if request.condition is None else request.condition.parts:
             self._check(part)
-        return self._insert(request.events, request.guard())
+        return self._write(request)
+
+    def _write(self, request: AppendRequest) -> AppendResult:
+        result = AppendResult(self._head(), self._head(), 0)
+        if request.events:
+            result = self._insert(request.to_write(), request.guard())
+        if request.tracking is not None:
+            self._track(*request.tracking)
+        return result
 
     def _repeat(self, events: Sequence[Event]) -> AppendResult | None:
+        if not events:
+            return None
         ids = {event.raw_id for event in events}
         position = self._position_of(ids)
         if position is None and len(ids) == len(events):
@@ -73,28 +85,16 @@ class Judge(ABC):
         else:
             hint = None
         (conflict,) = self._events_at([found])  # type: ignore[list-item]
-        raise AppendConditionFailed(conflict=conflict, query=query, after=after, hint=hint)
+        raise AppendConditionFailed(conflict=conflict, part=part, hint=hint)
 
     def _conflicting_retag(self, query: Query, after: int) -> tuple[int, int] | None:
-        """The first retag that changed what the query means, and a position it retagged.
-
-        Goes back from the newest retag, whose new tags are the present ones, undoing each.
-        """
-        conflict = None
-        tags: dict[int, tuple[str, ...]] = {}
-        for retag in reversed(self._retags_after(after)):
-            changes = changes_of(retag)
-            targets = {event.position: event for event in self._events_at([c.position for c in changes])}
-            changed = None
-            for change in changes:
-                event = targets[change.position]
-                new = tags.get(change.position, event.tags)
-                old = tags[change.position] = change.undo(new)
-                if changed is None and meaning_changed(query, event, old, new):
-                    changed = change.position
-            if changed is not None:
-                conflict = (retag.position, changed)
-        return conflict
+        """Return the first retag of an event that the query matches before or after it, and the position of that event."""
+        history = RetagHistory(self._retags_after(after))
+        for retag, positions in history.by_retag.items():
+            for event in self._events_at(positions):
+                if history.concern(query, event, retag):
+                    return retag, event.position
+        return None
 
     def _retag(self, retag: Retag) -> AppendResult:
         changes = list(plan(retag, self._targets(retag)))
@@ -136,6 +136,14 @@ class Judge(ABC):
     @abstractmethod
     def _retags_after(self, after: int) -> list[SequencedEvent]:
         """The `$retagged` events after a position, in order."""
+
+    @abstractmethod
+    def _tracked(self, source: str) -> int | None:
+        """The last position of a source, counting what this transaction wrote."""
+
+    @abstractmethod
+    def _track(self, source: str, position: int) -> None:
+        """Write the last position of a source."""
 
     @abstractmethod
     def _events_appended(self, first: int, last: int) -> list[SequencedEvent]:

@@ -8,8 +8,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput
+from .notes import LAST_BACKUP, leave_note
 from .open import DEFAULT_LOG, Place, place_of, refuse_other_logs, require_psycopg, without_password
 from .reports import BackupReport, CheckReport, MigrationReport, Problem, Progress
+
+# Not where they are used: a process that is out of file descriptors can import nothing.
+from .sqlite.backup import backup
+from .sqlite.check import check as check_file
+from .sqlite.check import save_note
+from .sqlite.schema import migrate as migrate_file
+from .sqlite.schema import version as file_version
 
 if TYPE_CHECKING:
     from .postgres.address import Address
@@ -37,8 +45,6 @@ def check_log(
         from .postgres.check import check as check_database
 
         return check_database(address, progress)
-    from .sqlite.check import check as check_file
-
     return check_file(place.address, progress)
 
 
@@ -52,9 +58,10 @@ def backup_log(
     """Copy a log to a new file while it is in use. An existing file is never overwritten."""
     place = _place(url, "back up", log)
     if place.engine == "postgres":
+        _address(place, log)  # refuses a URL or a name that no log can have
         raise InvalidInput(
-            "a log in PostgreSQL is backed up by PostgreSQL's own tools",
-            hint=f"run: {_dump_command(place, target, log)}",
+            "a log in PostgreSQL is backed up by PostgreSQL's own tools, together with the tables of its followers",
+            hint=f"run: {_dump_command(place, target)}",
         )
     copy = place_of(target)
     if copy.engine != "sqlite":
@@ -62,9 +69,9 @@ def backup_log(
             "a backup is a file",
             hint="name one; strandline read URL | strandline append OTHER --ndjson - copies the events elsewhere",
         )
-    from .sqlite.backup import backup
-
-    return backup(place.address, copy.address, progress)
+    report = backup(place.address, copy.address, progress)
+    leave_note(lambda: save_note(place.address, LAST_BACKUP))
+    return report
 
 
 def migrate_log(
@@ -78,10 +85,8 @@ def migrate_log(
 
         before, steps = database.migrate(address, dry_run=dry_run)
         return MigrationReport(before, before if dry_run else database.version(), steps)
-    from .sqlite import schema as file
-
-    before, steps = file.migrate(place.address, dry_run=dry_run)
-    return MigrationReport(before, before if dry_run else file.version(), steps)
+    before, steps = migrate_file(place.address, dry_run=dry_run)
+    return MigrationReport(before, before if dry_run else file_version(), steps)
 
 
 def schema_script(*, log: str = DEFAULT_LOG, grant: Sequence[str] = ()) -> str:
@@ -111,8 +116,11 @@ def _address(place: Place, log: str) -> Address:
     return Address(place.address, log)
 
 
-def _dump_command(place: Place, target: str | os.PathLike[str], log: str) -> str:
-    """Libpq's programs read the same URL and find the password where libpq does."""
-    schema = _address(place, log).schema
-    words = ("pg_dump", "--format=custom", f"--schema={schema}", f"--file={os.fspath(target)}")
-    return shlex.join((*words, without_password(place.address)))
+def _dump_command(place: Place, target: str | os.PathLike[str]) -> str:
+    """Libpq's programs read the same URL and find the password where libpq does.
+
+    It dumps the whole database: read models and the tables of followers are in other schemas than the log, and have to
+    be restored together with their checkpoints.
+    """
+    words = ("pg_dump", "--format=custom", f"--file={os.fspath(target)}", without_password(place.address))
+    return shlex.join(words)

@@ -7,20 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
-from ..append import AppendCondition, AppendRequest, AppendResult, RecordedAppend, Status
+from ..append import AppendCondition, AppendRequest, AppendResult, Check, RecordedAppend, Status
 from ..errors import AppendConditionFailed, StrandlineError
 from ..event import Event, SequencedEvent, from_microseconds
 from ..names import RETAGGED
 from ..query import Query
-from ..retag import MAX_CHANGES, Retag, changes_of, meaning_changed, plan, retag_events
-from . import Batch, Outcome, Page, Snapshot, Span, Stats, Work
+from ..retag import MAX_CHANGES, Retag, changes_of, concerns, plan, retag_events
+from . import Batch, Outcome, Page, Snapshot, Span, Stats, Usage, Work
+from .dry_run import outcome_of_check
 from .following import DeadLetter, FollowerRow
 from .memory_following import MemoryFollowing, MemoryTransaction, no_tables
-from .rules import Time, id_conflict, is_repeat, position_beyond_head, record_status, retag_hint
+from .rules import (
+    Time,
+    check_increases,
+    id_conflict,
+    is_repeat,
+    position_beyond_head,
+    record_status,
+    retag_hint,
+)
 
 SHORT_LOG = 1_000  # all of it is looked at by every read
 
@@ -32,6 +41,7 @@ class MemoryEngine:
     url = "memory:"
     log = "default"
     is_shared = False
+    is_lost = False
 
     def __init__(self, time: Time, *, record_conditions: bool = True) -> None:
         self._time = time
@@ -41,27 +51,24 @@ class MemoryEngine:
         self._appends: list[RecordedAppend] = []
         self._tags: list[list[tuple[int, tuple[str, ...]]]] = []  # per event: (since position, tags)
         self._refused = 0
+        self._tracked: dict[str, int] = {}
         self._snapshots: dict[tuple[str, str], Snapshot] = {}
         self._following = MemoryFollowing()
-        self._lock = threading.RLock()
-
-    @property
-    def is_interrupted(self) -> bool:
-        return self._lock._is_owned()  # type: ignore[attr-defined,no-any-return]
+        self._lock = threading.RLock()  # a signal handler may read while its thread does
 
     def append(self, batch: Batch) -> list[Outcome]:
         with self._lock:
-            before = len(self._log), len(self._appends), self._refused
+            before = len(self._log), len(self._appends), self._refused, dict(self._tracked)
             try:
                 return [self._outcome(work) for work in batch()]
             except BaseException:
                 self._undo(*before)
                 raise
 
-    def _undo(self, head: int, appends: int, refused: int) -> None:
+    def _undo(self, head: int, appends: int, refused: int, tracked: dict[str, int]) -> None:
         """Forget a batch of which one request failed for a reason that is not an answer."""
         del self._log[head:], self._tags[head:], self._appends[appends:]
-        self._refused = refused
+        self._refused, self._tracked = refused, tracked
         for index, history in enumerate(self._tags):
             history[:] = [(since, tags) for since, tags in history if since <= head]
             self._log[index] = self._log[index].with_present_tags(history[-1][1])
@@ -80,9 +87,16 @@ class MemoryEngine:
         for event in self._log if request.unless_exists is not None else ():
             if request.unless_exists is not None and request.unless_exists.matches(event):
                 return self._result_holding(event.position)
+        if request.tracking is not None:
+            check_increases(request.tracking, self._tracked.get(request.tracking[0]))
         for part in () if request.condition is None else request.condition.parts:
             self._check(part)
-        return self._write(request.events, request.guard())
+        result = AppendResult(len(self._log), len(self._log), 0)
+        if request.events:
+            result = self._write(request.to_write(), request.guard())
+        if request.tracking is not None:
+            self._tracked.update([request.tracking])
+        return result
 
     def _repeat(self, events: Sequence[Event]) -> AppendResult | None:
         ids = {event.raw_id for event in events}
@@ -103,18 +117,23 @@ class MemoryEngine:
     def _check(self, part: AppendCondition) -> None:
         if part.after > len(self._log):
             raise position_beyond_head(part.after, len(self._log))
+        for event, retagged in self._conflicts(part):
+            hint = None if retagged is None else retag_hint(retagged)
+            raise AppendConditionFailed(conflict=event, part=part, hint=hint)
+
+    def _conflicts(self, part: AppendCondition) -> Iterator[tuple[SequencedEvent, int | None]]:
+        """The events that conflict with a part; of a retag also the position of the event that it changed."""
         query = part.fail_if_events_match
         for event in self._log[part.after :]:
-            retagged = self._retag_that_matters(query, event) if event.type == RETAGGED else None
+            retagged = self._retagged_position(query, event)
             if retagged is not None or query.matches(event):
-                hint = None if retagged is None else retag_hint(retagged)
-                raise AppendConditionFailed(conflict=event, query=query, after=part.after, hint=hint)
+                yield event, retagged
 
-    def _retag_that_matters(self, query: Query, event: SequencedEvent) -> int | None:
-        for change in changes_of(event):
+    def _retagged_position(self, query: Query, event: SequencedEvent) -> int | None:
+        for change in changes_of(event) if event.type == RETAGGED else ():
             new = self._tags_as_of(change.position, event.position)
             old = self._tags_as_of(change.position, event.position - 1)
-            if meaning_changed(query, self._log[change.position - 1], old, new):
+            if concerns(query, self._log[change.position - 1], old, new):
                 return change.position
         return None
 
@@ -184,10 +203,29 @@ class MemoryEngine:
             events = self._log[after:]
         return any(query.matches(event) for event in events)
 
-    def count(self, query: Query) -> int:
+    def count(self, query: Query, after: int) -> int:
         with self._lock:
-            events = self._log[:]
+            events = self._log[after:]
         return sum(query.matches(event) for event in events)
+
+    def check(self, condition: AppendCondition, most: int) -> Check:
+        with self._lock:
+            head = len(self._log)
+            refusal: tuple[int, SequencedEvent, int | None] | None = None
+            conflicts: dict[int, SequencedEvent] = {}
+            is_retagged = False
+            for number, part in enumerate(condition.parts):
+                if part.after > head and refusal is None:
+                    raise position_beyond_head(part.after, head)
+                for event, retagged in self._conflicts(part):
+                    refusal = refusal or (number, event, retagged)
+                    conflicts[event.position] = event
+                    is_retagged = is_retagged or retagged is not None
+        return outcome_of_check(condition, head, refusal, conflicts, most, is_retagged=is_retagged)
+
+    def tracked(self, source: str) -> int | None:
+        with self._lock:
+            return self._tracked.get(source)
 
     def now(self) -> int:
         return self._time.now(0)
@@ -196,9 +234,41 @@ class MemoryEngine:
         with self._lock:
             return sum(event.raw_recorded_at <= microseconds for event in self._log)
 
-    def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
+    def appends_page(self, span: Span, size: int) -> list[RecordedAppend]:
         with self._lock:
-            return [append for append in self._appends if append.first > after][:size]
+            until = len(self._log) if span.until is None else span.until
+            appends = [append for append in self._appends if span.after < append.first <= until]
+        return appends[: -size - 1 : -1] if span.backwards else appends[:size]
+
+    def append_holding(self, position: int) -> RecordedAppend | None:
+        with self._lock:
+            return next((a for a in self._appends if a.first <= position <= a.last), None)
+
+    def types_page(self, prefix: str, after: str, size: int) -> list[Usage]:
+        return self._usage(lambda event: (event.type,), prefix, after, size)
+
+    def tags_page(self, prefix: str, after: str, size: int) -> list[Usage]:
+        return self._usage(lambda event: event.tags, prefix, after, size)
+
+    def _usage(
+        self, names_of: Callable[[SequencedEvent], tuple[str, ...]], prefix: str, after: str, size: int
+    ) -> list[Usage]:
+        positions: dict[str, list[int]] = {}
+        with self._lock:
+            for event in self._log:
+                for name in names_of(event):
+                    positions.setdefault(name, []).append(event.position)
+        names = sorted(name for name in positions if name.startswith(prefix) and name > after)
+        return [
+            Usage(name, len(positions[name]), positions[name][0], positions[name][-1])
+            for name in names[:size]
+        ]
+
+    def events_at(self, positions: Sequence[int]) -> list[SequencedEvent]:
+        with self._lock:
+            return [
+                self._log[position - 1] for position in sorted(positions) if 1 <= position <= len(self._log)
+            ]
 
     def events_with_ids(self, ids: Sequence[bytes]) -> list[SequencedEvent]:
         wanted = set(ids)
@@ -218,6 +288,8 @@ class MemoryEngine:
                 types=len({event.type for event in self._log}),
                 tags=len({tag for event in self._log for tag in event.tags}),
                 size_bytes=sum(len(event.data) for event in self._log),
+                now=from_microseconds(self.now()),
+                record_conditions=self._record_conditions,
             )
 
     def load_snapshot(self, projection: str, key: str) -> Snapshot | None:

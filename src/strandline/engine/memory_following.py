@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -10,6 +10,8 @@ import msgspec
 
 from ..errors import InvalidInput
 from .following import DeadLetter, FollowerRow, LeaseUse, transaction_is_over
+
+LOOK_AGAIN_SECONDS = 0.001
 
 
 class Kept:
@@ -37,7 +39,7 @@ class MemoryFollowing:
 
     def __init__(self) -> None:
         self.kept = Kept({}, {})
-        self.turn = threading.Lock()
+        self.turn: dict[str, MemoryTransaction] = {}  # the transaction whose turn it is is its only value
 
 
 class MemoryTransaction:
@@ -49,16 +51,18 @@ class MemoryTransaction:
         self.now = now
 
     def begin(self) -> None:
-        self._following.turn.acquire()
+        # A lock would not say whose it is if an interrupt came right after it was taken.
+        while self._following.turn.setdefault("now", self) is not self:
+            time.sleep(LOOK_AGAIN_SECONDS)
         self._kept = self._following.kept.copy()
 
     def commit(self) -> None:
         self._following.kept = self._changing
 
     def end(self) -> None:
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            self._following.turn.release()
+        self._kept = None
+        if self._following.turn.get("now") is self:
+            self._following.turn.clear()
 
     @property
     def _changing(self) -> Kept:

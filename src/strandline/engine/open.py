@@ -12,7 +12,7 @@ import msgspec
 from ..errors import InvalidInput, MissingDependency
 from . import Clock, Engine
 from .memory import MemoryEngine
-from .rules import Time
+from .rules import LOCK_SECONDS, Time
 
 DEFAULT_LOG = "default"
 
@@ -37,7 +37,13 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def open_engine(
-    url: str | os.PathLike[str], *, log: str, clock: Clock | None, record_conditions: bool, create: bool
+    url: str | os.PathLike[str],
+    *,
+    log: str,
+    clock: Clock | None,
+    record_conditions: bool,
+    create: bool,
+    lock_timeout: float = LOCK_SECONDS,
 ) -> Engine:
     """Open the log at `url`."""
     place, time = place_of(url), Time(clock)
@@ -46,14 +52,35 @@ def open_engine(
         from .postgres import PostgresEngine
 
         return PostgresEngine(
-            place.address, time, log=log, record_conditions=record_conditions, create=create
+            place.address,
+            time,
+            log=log,
+            record_conditions=record_conditions,
+            create=create,
+            lock_timeout=lock_timeout,
         )
     refuse_other_logs(log)
     if place.engine == "memory":
         return MemoryEngine(time, record_conditions=record_conditions)
     from .sqlite import SqliteEngine
 
-    return SqliteEngine(place.address, time, record_conditions=record_conditions, create=create)
+    return SqliteEngine(
+        place.address, time, record_conditions=record_conditions, create=create, lock_timeout=lock_timeout
+    )
+
+
+def logs(url: str | os.PathLike[str]) -> list[str]:
+    """The names of the logs at a URL, in order: those of a database that you may use, or the one log of a file."""
+    place = place_of(url)
+    if place.engine == "postgres":
+        require_psycopg()
+        from .postgres.address import Address
+        from .postgres.schema import logs as logs_in_database
+
+        return logs_in_database(Address(place.address))
+    if place.engine == "sqlite":
+        open_engine(url, log=DEFAULT_LOG, clock=None, record_conditions=True, create=False).close()
+    return [DEFAULT_LOG]
 
 
 def place_of(url: str | os.PathLike[str]) -> Place:

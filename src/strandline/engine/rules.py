@@ -6,9 +6,22 @@ import time
 from collections.abc import Sequence
 
 from ..append import AppendCondition, Status
-from ..errors import EventIdConflict, InvalidInput
+from ..errors import EventIdConflict, InvalidInput, TrackingConflict
 from ..event import Event, SequencedEvent, to_microseconds
 from . import Clock
+
+LOCK_SECONDS = 30.0
+"""How long an append waits for the lock of its log, if nothing else is said."""
+
+
+def check_lock_timeout(seconds: float) -> float:
+    """How long to wait for the lock of a log."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= 86_400:
+        raise InvalidInput(
+            f"lock_timeout is a number of seconds above 0, at most a day, not {seconds!r:.40}",
+            hint="for example lock_timeout=30",
+        )
+    return float(seconds)
 
 
 class Time:
@@ -42,14 +55,6 @@ class Time:
                 f"the clock raised {type(error).__name__}: {error}",
                 hint="correct the callable given as clock",
             ) from error
-
-
-def interrupted() -> InvalidInput:
-    """The refusal of what a signal's handler asks for while its thread is at work in the store."""
-    return InvalidInput(
-        "the store is at work in this thread: a signal's handler cannot use it meanwhile",
-        hint="let the handler set a flag, or raise SystemExit, and use the store where it was interrupted",
-    )
 
 
 _SAID_AGAIN = ("type", "data", "stream", "subject", "tags")
@@ -105,6 +110,13 @@ def record_status(guard: AppendCondition | None, *, record_conditions: bool) -> 
     return "recorded" if record_conditions else "not_recorded"
 
 
+def check_increases(tracking: tuple[str, int], tracked: int | None) -> None:
+    """Refuse a position of a source that is not after the one that the log has."""
+    source, position = tracking
+    if tracked is not None and position <= tracked:
+        raise TrackingConflict(source=source, position=position, tracked=tracked)
+
+
 def position_beyond_head(after: int, head: int) -> InvalidInput:
     """The error for a position that this log has not reached."""
     return InvalidInput(
@@ -115,4 +127,4 @@ def position_beyond_head(after: int, head: int) -> InvalidInput:
 
 def retag_hint(position: int) -> str:
     """The hint of a refusal by a retag."""
-    return f"event {position} was retagged and entered or left the query: read again and decide again"
+    return f"event {position} has other tags now, and the query matches it with the old or the new ones: read again and decide again"

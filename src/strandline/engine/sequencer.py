@@ -6,9 +6,12 @@ would cost more than most appends. Asyncio callers cannot lead, they must not bl
 thread does. Where many tasks append, it begins when no more of them come: it would only take the
 interpreter's lock from those who are about to.
 
-Who leads holds a lock, and a ticket stays in the queue until it has its outcome: wherever an interrupt
+The leader holds a lock, and a ticket stays in the queue until it has its outcome: wherever an interrupt
 hits, the next leader finds everything as it was. (What was written before the interrupt is then found
 to be a repeat.) A thread that finds nobody else needs no ticket: it leads with what it brought.
+
+The lock is taken by `with` only, which no interrupt can split. So a thread looks whether the lock is free before it
+takes it, and sometimes waits for another leader that was faster.
 """
 
 from __future__ import annotations
@@ -16,15 +19,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
-import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 
+from ..activity import AT_WORK, current, doing
 from ..errors import StoreClosed, StrandlineError, Unavailable
 from . import Engine, Outcome, Work
+from .threads import Bell, join, start
 
 # One transaction takes about this many events, so that it ends soon and other processes get their turn.
 BATCH_EVENTS = 1_000
@@ -33,8 +37,6 @@ BATCH_TICKETS = 1_000
 MANY_TICKETS, ENOUGH_TICKETS = 16, 100
 # A loop that went round so often without another append has no more of them just now.
 IDLE_ROUNDS = 2
-# Nobody waits this long, unless the leader was interrupted before it could wake the next one.
-LOOK_AGAIN_SECONDS = 1.0
 
 
 class Ticket:
@@ -61,23 +63,13 @@ class Ticket:
 
 
 class ThreadTicket(Ticket):
-    """A ticket whose owner is a thread: it leads, or waits."""
+    """A ticket whose owner is a thread: it leads, or waits for the bell, which says that it is done or may lead."""
 
-    __slots__ = ("_wake",)
+    __slots__ = ("bell",)
 
     def __init__(self, works: Sequence[Work]) -> None:
         super().__init__(works)
-        self._wake = threading.Lock()
-        self._wake.acquire()
-
-    def wake(self) -> None:
-        """Wake the waiting thread: it is done, or may lead."""
-        with contextlib.suppress(RuntimeError):  # awake already
-            self._wake.release()
-
-    def wait(self) -> None:
-        """Wait for `wake`; may return without."""
-        self._wake.acquire(timeout=LOOK_AGAIN_SECONDS)
+        self.bell = Bell()
 
 
 class LoopTicket(Ticket):
@@ -100,52 +92,49 @@ class Sequencer:
     def __init__(self, engine: Engine, on_commit: Callable[[], None]) -> None:
         self._engine = engine
         self._on_commit = on_commit
-        self._mutex = threading.RLock()  # guards the queue
+        # Guards the queue. A signal handler may add a ticket while its thread does so in an event loop.
+        self._mutex = threading.RLock()
         self._queue: deque[AnyTicket] = deque()
-        self._leading = threading.RLock()
+        self._leading = threading.Lock()
         self._is_closed = False
-        self._worker_rests = threading.Lock()  # whoever has work for the worker lets it go
-        self._worker_rests.acquire()
+        self._work_waits = Bell()
         self._worker: threading.Thread | None = None
         self._were_many = False
         self._gathering = weakref.WeakSet[asyncio.AbstractEventLoop]()
 
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether the calling thread is at work here already: it handles a signal."""
-        if self._leading._is_owned():  # type: ignore[attr-defined]
-            # It may only have been interrupted before it could let go; then the next to lead, which may be itself, does.
-            caller = sys._getframe(1)
-            while caller.f_back is not None:
-                caller = caller.f_back
-                if caller.f_globals is globals():
-                    return True
-        return self._mutex._is_owned()  # type: ignore[attr-defined,no-any-return]
-
     def run(self, works: Sequence[Work]) -> list[Outcome]:
         """Write the works in one transaction and return their outcomes."""
+        before = current.get()
         try:
-            # Nobody else is here: no need to queue.
-            if not self._queue and self._leading.acquire(blocking=False):
+            current.set(AT_WORK)  # as in `doing`, which would be one more call
+            if self._queue or self._leading.locked():
+                return self._wait_for(ThreadTicket(works))
+            return self._lead_alone(works)
+        finally:
+            current.set(before)
+
+    def _lead_alone(self, works: Sequence[Work]) -> list[Outcome]:
+        """Write the works without a queue."""
+        try:
+            with self._leading:
                 if self._is_closed:
                     raise StoreClosed("the store is closed")
                 outcomes = self._engine.append(lambda: works)
                 self._tell_readers()
                 return outcomes
         finally:
-            self._stop_leading()
             if self._queue:
                 self._wake_next()
-        return self._run(ThreadTicket(works))
 
     async def run_async(self, works: Sequence[Work]) -> list[Outcome]:
         """Like `run`, awaited. Cancelled while it queues, it is not written; later, it is."""
+        self._have_worker()
         ticket = LoopTicket(works)
-        self._enter(ticket)
-        self._ask_worker(ticket.loop)
         try:
+            self._enter(ticket)
+            self._ask_worker(ticket.loop)
             await ticket.future
-        except asyncio.CancelledError:
+        except BaseException:
             self._withdraw(ticket)
             raise
         return ticket.result()
@@ -153,31 +142,27 @@ class Sequencer:
     def close(self) -> None:
         """Refuse new works, and return when all that were accepted are written."""
         with self._mutex:
-            if self._is_closed:
-                return
-        self._run(ThreadTicket(()), closes=True)
-        if self._worker is not None:
-            self._turn_to_worker()
-            self._worker.join()
+            self._is_closed = True
+        doing(AT_WORK, self._wait_for, ThreadTicket(()))  # it is the last one
+        self._work_waits.ring()
+        join(self._worker)
 
-    def _run(self, ticket: ThreadTicket, *, closes: bool = False) -> list[Outcome]:
+    def _wait_for(self, ticket: ThreadTicket) -> list[Outcome]:
         try:
-            self._enter(ticket, closes=closes)
+            self._enter(ticket)
             while not ticket.is_done:
                 if not self._lead(ticket):
-                    ticket.wait()
+                    ticket.bell.wait()
         except BaseException:
-            self._stop_leading()
             self._withdraw(ticket)
             self._wake_next()
             raise
         return ticket.result()
 
-    def _enter(self, ticket: AnyTicket, *, closes: bool = False) -> None:
+    def _enter(self, ticket: AnyTicket) -> None:
         with self._mutex:
-            if self._is_closed:
+            if self._is_closed and ticket.works:
                 raise StoreClosed("the store is closed")
-            self._is_closed = closes
             self._queue.append(ticket)
 
     def _withdraw(self, ticket: AnyTicket) -> None:
@@ -186,20 +171,15 @@ class Sequencer:
 
     def _lead(self, own: Ticket | None) -> bool:
         """Write what is queued until `own` is done, one batch if there is none; False if somebody else leads."""
-        if not self._leading.acquire(blocking=False):
+        if self._leading.locked():
             return False
         try:
-            while self._write_next() and own is not None and not own.is_done:
-                pass
+            with self._leading:
+                while self._write_next() and own is not None and not own.is_done:
+                    pass
         finally:
-            self._stop_leading()
             self._wake_next()
         return True
-
-    def _stop_leading(self) -> None:
-        """Let others lead. Also if an interrupt came between taking the lock and knowing that it is ours."""
-        while self._leading._is_owned():  # type: ignore[attr-defined]
-            self._leading.release()
 
     def _next_batch(self) -> list[AnyTicket]:
         """Those who are next. They stay in the queue until they are done."""
@@ -229,9 +209,9 @@ class Sequencer:
         if loop is not None and self._ask_worker_from(loop):
             return
         if isinstance(following, LoopTicket):
-            self._turn_to_worker()
+            self._work_waits.ring()
         elif following is not None:
-            following.wake()
+            following.bell.ring()
 
     def _write_next(self) -> bool:
         """Write for those who are next; False if there is nobody."""
@@ -265,9 +245,7 @@ class Sequencer:
 
         try:
             outcomes = iter(self._engine.append(works))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001  (whatever it is, its owner gets it)
+        except Exception as error:  # noqa: BLE001  (the owner of the work gets it; an exit is for the leader)
             batch = batch or take()
             self._settle_failed(batch, error)
         else:
@@ -305,8 +283,7 @@ class Sequencer:
     def _ask_worker(self, loop: asyncio.AbstractEventLoop) -> None:
         """Have the worker write for the tasks of the running loop: at once, or, if they are many, when no more come."""
         if not self._were_many:
-            if self._worker_rests.locked():
-                self._turn_to_worker()
+            self._work_waits.ring()
         elif loop not in self._gathering:
             self._gathering.add(loop)
             loop.call_soon(self._gather, loop, 0, IDLE_ROUNDS)
@@ -318,20 +295,19 @@ class Sequencer:
             loop.call_soon(self._gather, loop, waiting, rounds)
         else:
             self._gathering.discard(loop)
-            self._turn_to_worker()
+            self._work_waits.ring()
 
-    def _turn_to_worker(self) -> None:
+    def _have_worker(self) -> None:
+        """Start the worker before anything is left to it."""
         if self._worker is None:
             with self._mutex:
                 if self._worker is None:
-                    self._worker = threading.Thread(target=self._work, name="strandline-writer", daemon=True)
-                    self._worker.start()
-        with contextlib.suppress(RuntimeError):  # called already
-            self._worker_rests.release()
+                    self._worker = start(self._work, "strandline-writer")
 
     def _work(self) -> None:
+        current.set(AT_WORK)  # all its life
         while not self._is_closed or self._queue:
-            self._worker_rests.acquire()
+            self._work_waits.wait()
             self._lead(None)
 
 
@@ -344,7 +320,7 @@ def _wake(batch: list[AnyTicket]) -> None:
         if isinstance(ticket, LoopTicket):
             loops.setdefault(ticket.loop, []).append(ticket.future)
         else:
-            ticket.wake()
+            ticket.bell.ring()
     for loop, futures in loops.items():
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
             loop.call_soon_threadsafe(_resolve, futures)

@@ -4,112 +4,150 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
+from typing import Protocol
 
 from ..errors import StoreClosed, StrandlineError
 from . import Engine
+from .threads import LOOK_AGAIN_SECONDS, Bell, join, start
+
+
+class Waiter(Protocol):
+    """A thread or a task that waits."""
+
+    def ring(self) -> None:
+        """Wake it."""
+        ...
 
 
 class HeadWatch:
-    """Wakes those who wait when the head moves. Appends of this process tell it, for others it looks."""
+    """Wakes those who wait when the head moves. Appends of this process tell it, for others it looks.
+
+    It has no lock: each change is one call in C, so an interrupt or a signal handler finds nothing half done.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._condition = threading.Condition()
-        self._futures: dict[asyncio.Future[None], int] = {}
-        self._waiters = 0
-        self._are_waiting = threading.Event()
+        self._waiters: dict[Waiter, int] = {}  # and the position that the head must pass
         self._head = 0
+        self._told = 0  # the head that all waiters were told of
         self._is_closed = False
         self._looker: threading.Thread | None = None
+        self._someone_waits = Bell()
 
     def look(self) -> None:
         """Look at the log, if anyone waits, and wake those whose position the head has passed."""
         if not self._waiters or self._is_closed:
             return
         head = self._engine.head()
-        with self._condition:
-            if head > self._head:
-                self._head = head
-                self._wake()
+        if head > self._told:
+            self._head = max(self._head, head)
+            self._wake()
+            self._told = head  # last: what interrupts the waking is made good by the next look
 
     def wait(self, after: int, is_stopped: Callable[[], bool], seconds: float | None = None) -> None:
         """Block until the head is beyond `after`, the waiter is stopped, the store is closed or time is up."""
-        with self._waiter(), self._condition:
-            self._condition.wait_for(lambda: self._is_over(after, is_stopped), seconds)
+        bell = Bell()
+        end = None if seconds is None else time.monotonic() + seconds
+        try:
+            self._begin_to_wait(bell, after)
+            while not self._is_over(after, is_stopped):
+                left = LOOK_AGAIN_SECONDS if end is None else end - time.monotonic()
+                if left <= 0:
+                    return
+                bell.wait(min(left, LOOK_AGAIN_SECONDS))
+                self._look_if_alone()
+        finally:
+            self._waiters.pop(bell, None)
 
     async def wait_async(
         self, after: int, is_stopped: Callable[[], bool], seconds: float | None = None
     ) -> None:
         """Like `wait`, awaited."""
-        with self._waiter():
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            with self._condition:
-                if self._is_over(after, is_stopped):
+        bell = _LoopBell()
+        longest = math.inf if self._engine.is_shared else LOOK_AGAIN_SECONDS
+        end = None if seconds is None else time.monotonic() + seconds
+        try:
+            self._begin_to_wait(bell, after)
+            while not self._is_over(after, is_stopped):
+                left = math.inf if end is None else end - time.monotonic()
+                if left <= 0:
                     return
-                self._futures[future] = after
-            try:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(seconds):
-                        await future
-            finally:
-                with self._condition:
-                    self._futures.pop(future, None)
+                await bell.wait(min(left, longest))
+                self._look_if_alone()
+        finally:
+            self._waiters.pop(bell, None)
 
     def wake_all(self) -> None:
         """Let every waiter look at its own stop flag."""
-        with self._condition:
-            self._wake(everyone=True)
+        self._wake(everyone=True)
 
     def close(self) -> None:
         """End all waiting."""
-        with self._condition:
-            self._is_closed = True
-            self._wake(everyone=True)
-            self._are_waiting.set()
-        if self._looker is not None:
-            self._looker.join()
+        self._is_closed = True
+        self._wake(everyone=True)
+        self._someone_waits.ring()
+        join(self._looker)
 
     def _is_over(self, after: int, is_stopped: Callable[[], bool]) -> bool:
-        return self._head > after or self._is_closed or is_stopped()
+        return self._head > after or self._is_closed or self._engine.is_lost or is_stopped()
 
-    @contextlib.contextmanager
-    def _waiter(self) -> Iterator[None]:
-        with self._condition:
-            self._waiters += 1
-            self._are_waiting.set()
-            self._start_looking()
-        try:
-            with contextlib.suppress(StoreClosed):  # then there is nothing to wait for
-                self.look()  # an append that came before we were counted told nobody
-            yield
-        finally:
-            with self._condition:
-                self._waiters -= 1
-                if not self._waiters and not self._is_closed:
-                    self._are_waiting.clear()
+    def _begin_to_wait(self, waiter: Waiter, after: int) -> None:
+        self._waiters[waiter] = after
+        if self._engine.is_shared and not self._is_closed:
+            if self._looker is None:
+                self._looker = start(self._keep_looking, "strandline-watch")
+            self._someone_waits.ring()
+        self._look()  # an append that came before told nobody
+
+    def _look_if_alone(self) -> None:
+        """Look in place of the looker, which a log of this process has not: an interrupted append told nobody."""
+        if not self._engine.is_shared:
+            self._look()
+
+    def _look(self) -> None:
+        with contextlib.suppress(StoreClosed):  # then there is nothing to wait for
+            self.look()
 
     def _wake(self, *, everyone: bool = False) -> None:
-        self._condition.notify_all()
-        for future, after in list(self._futures.items()):
+        for waiter, after in list(self._waiters.items()):
             if everyone or self._head > after:
-                del self._futures[future]
-                with contextlib.suppress(RuntimeError):  # its loop is closed: nobody waits
-                    future.get_loop().call_soon_threadsafe(_resolve, future)
-
-    def _start_looking(self) -> None:
-        if self._looker is None and self._engine.is_shared and not self._is_closed:
-            self._looker = threading.Thread(target=self._keep_looking, name="strandline-watch", daemon=True)
-            self._looker.start()
+                waiter.ring()
 
     def _keep_looking(self) -> None:
-        while self._are_waiting.wait() and not self._is_closed:
+        while not self._is_closed:
+            if not self._waiters:
+                self._someone_waits.wait()
+                continue
             with contextlib.suppress(StrandlineError):  # the waiter's next read will tell its caller
                 self.look()
+            if self._engine.is_lost:
+                self.wake_all()
             self._engine.pause()
 
 
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+class _LoopBell:
+    """Wakes a task."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._rung: asyncio.Future[None] = self._loop.create_future()
+
+    def ring(self) -> None:
+        """See `Bell.ring`; from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(self._resolve)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until it is rung or time is up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if seconds == math.inf else seconds):
+                await self._rung
+        self._rung = self._loop.create_future()
+
+    def _resolve(self) -> None:
+        if not self._rung.done():
+            self._rung.set_result(None)

@@ -9,9 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
+from ..activity import current
 from ..callables import is_async
 from ..domain.drive import drive_async
-from ..engine.following import DeadLetter, Transaction, handling, transaction_is_over
+from ..engine.following import DeadLetter, Transaction, transaction_is_over
+from ..engine.threads import typed
 from .blocking import Followed, call_here
 from .follower import Follower
 from .options import Handler, OnFailure, Options
@@ -50,7 +52,9 @@ class Desk:
         if self._is_closed:
             raise transaction_is_over()
         run = contextvars.copy_context().run
-        return await asyncio.get_running_loop().run_in_executor(self._thread, run, call, *arguments)
+        with typed():
+            answer = asyncio.get_running_loop().run_in_executor(self._thread, run, call, *arguments)
+        return await answer
 
     def close(self) -> None:
         """Let the thread end when it has done what it has to do."""
@@ -133,8 +137,12 @@ class AsyncSteps:
             return await asyncio.to_thread(step.handle, step.subject, None)
         if not is_awaited:
             return await self._open_desk.do(call_here, step, step.tx)
-        with handling(step.handling):
+        before = current.get()
+        try:
+            current.set(step.handling)  # for this task only
             return await step.handle(step.subject, AsyncTransaction(self._open_desk))
+        finally:
+            current.set(before)
 
 
 class AsyncFollower:

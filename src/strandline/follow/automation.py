@@ -9,10 +9,12 @@ from typing import Any, ParamSpec
 from ..callables import is_async
 from ..domain.command import Command, bind
 from ..domain.drive import drive, drive_async
+from ..domain.signature import WrongCall
 from ..errors import InvalidInput
 from ..event import SequencedEvent
 from ..names import MAX_NAME
-from .options import Handler
+from .options import Handler, check_takes, go_on
+from .worker import RunOptions
 
 P = ParamSpec("P")
 
@@ -44,6 +46,7 @@ class Automation:
             raise InvalidInput(
                 "an automation takes a plain function of an event", hint="return Call(command, …), or None"
             )
+        check_takes(decide, ("event",), "the function of an automation")
         self._name = name
         self._decide = decide
         self._ignore = _exceptions(ignore)
@@ -60,7 +63,7 @@ class Automation:
     def _keyed(self, call: object, event: SequencedEvent, index: int) -> Call:
         """The call as of this event: done again it does nothing, and its events say what led to them."""
         if not isinstance(call, Call):
-            raise InvalidInput(
+            raise WrongCall(
                 f"automation {self._name!r} wants {call!r:.80} executed, which is no call",
                 hint="return Call(command, …), several of them, or None",
             )
@@ -68,6 +71,11 @@ class Automation:
         if command.options.idempotency_key is None:
             command = command.with_options(idempotency_key=_key(self._name, event.position, index))
         return Call(command, *call.args, **call.kwargs)
+
+
+def run_options(given: RunOptions) -> RunOptions:
+    """Return how to run it. It goes on after a retag, what was done stays true."""
+    return RunOptions(on_retag=go_on) | given
 
 
 def blocking(automation: Automation, execute: Callable[..., Any]) -> Handler:

@@ -10,14 +10,17 @@ from typing import Any
 
 import msgspec
 
-from ..append import MAX_POSITION, check_position
+from ..activity import handling
+from ..append import check_position
 from ..engine import Engine, Page, Span
-from ..engine.following import DeadLetter, FollowerRow, Handling, Transaction
-from ..errors import FollowerFailed, InvalidInput, Unavailable
+from ..engine.following import DeadLetter, FollowerRow, Transaction
+from ..engine.retags import concerning_retag
+from ..errors import FollowerFailed, InvalidInput, StrandlineError, Unavailable
 from ..event import SequencedEvent
+from ..names import MAX_POSITION
+from .faults import being_handled, is_of_the_store, missing_table, passing_fault
 from .lease import Lease, LeaseLost
-from .options import Handler, Kept, Options, described, plain
-from .retags import disturbing_retag
+from .options import Handler, Kept, Options, described, go_on, plain
 from .steps import Handle, Look, Steps, Wait, Within, at_once, transaction
 
 
@@ -57,8 +60,8 @@ class Delivery:
             page: Page = yield Look(lambda: read(self._query, Span(self.position), self._options.batch))
             if page.head < self.position:
                 raise restored(self._kept.name, self.position, page.head)
-            if self._judged < page.head:
-                retag = yield Look(partial(self._disturbing_retag, page.head))
+            if self._judged < page.head and self._options.on_retag is not go_on:
+                retag = yield Look(partial(self._concerning_retag, page.head))
                 if retag is not None:
                     yield from self._tell_retag(retag)
                     continue
@@ -113,12 +116,12 @@ class Delivery:
         def work(tx: Transaction) -> Steps[FollowerRow]:
             row = yield Within(tx, lambda: self.lease.held(tx))
             if is_inside:
-                yield from call(self._options.handle, events, tx)
+                yield from call(self._kept, self._options.handle, events, tx)
             return (yield Within(tx, lambda: self._moved(tx, row, end, judged)))  # type: ignore[no-any-return]
 
         if not is_inside:
             yield Look(self._check_lease)
-            yield from call(self._options.handle, events, None)
+            yield from call(self._kept, self._options.handle, events, None)
         self.lease.was_saved((yield from transaction(self._engine, work)))
         self.position, self.has_progressed = end, True
 
@@ -147,24 +150,24 @@ class Delivery:
         self.lease.was_saved((yield from at_once(self._engine, bury)))
         self.position = end
 
-    def _disturbing_retag(self, head: int) -> SequencedEvent | None:
+    def _concerning_retag(self, head: int) -> SequencedEvent | None:
         delivered = self._start, self.position
-        return disturbing_retag(self._engine, self._query, delivered, self._judged, head)
+        return concerning_retag(self._engine, self._query, delivered, self._judged, head)
 
     def _tell_retag(self, retag: SequencedEvent) -> Steps[None]:
-        """Something was delivered that would not be now, or the other way round."""
+        """Call `on_retag`, or stop if there is none."""
         on_retag = self._options.on_retag
         if on_retag is None:
             raise FollowerFailed(
-                f"the retag at {retag.position} changed which events follower {self._kept.name!r} should have had"
-                f" up to position {self.position}",
+                f"the retag at {retag.position} changed an event that follower {self._kept.name!r} has read, or should"
+                f" have read, up to position {self.position}",
                 hint="let it begin again: follower.reset(0), with empty tables; or give run an on_retag",
             )
 
         def work(tx: Transaction) -> Steps[FollowerRow]:
             row: FollowerRow = yield Within(tx, lambda: self.lease.held(tx))
             try:
-                answer = yield from call(on_retag, retag, tx)
+                answer = yield from call(self._kept, on_retag, [retag], tx, retag)
             except HandlerFailed as failed:
                 raise FollowerFailed(
                     f"on_retag of follower {self._kept.name!r} failed at {retag.position}: {failed.__cause__}",
@@ -187,18 +190,21 @@ class Delivery:
         self.lease.was_saved(row)
 
 
-def call(handle: Handler, subject: Any, tx: Transaction | None) -> Steps[Any]:
-    """Call a function of the user's."""
-    handling = Handling()
+def call(
+    kept: Kept, handle: Handler, events: Sequence[SequencedEvent], tx: Transaction | None, subject: Any = None
+) -> Steps[Any]:
+    """Call a function of the user's with events, or with a subject that it takes instead.
+
+    `HandlerFailed` means that the function could not take these events. All else that is raised ends the run.
+    """
+    activity, outer = handling(), being_handled()
     try:
-        answer = yield Handle(handle, subject, tx, handling)
-    except Unavailable as error:
-        if tx is None:  # the handler uses the store itself: that is no event's fault
-            raise
-        raise HandlerFailed from error
+        answer = yield Handle(handle, events if subject is None else subject, tx, activity)
     except Exception as error:
-        if handling.was_refused:  # no event is to blame
+        if activity.has_refused or is_of_the_store(error):  # no event is to blame
             raise
+        if not isinstance(error, Undeliverable) and (fault := _fault(kept, events, error, outer)) is not None:
+            raise fault from error
         raise HandlerFailed from error
     if isawaitable(answer):
         getattr(answer, "close", lambda: None)()
@@ -212,6 +218,27 @@ def call(handle: Handler, subject: Any, tx: Transaction | None) -> Steps[Any]:
             hint="write a function without yield that does its work itself",
         )
     return answer
+
+
+def _fault(
+    kept: Kept, events: Sequence[SequencedEvent], error: Exception, outer: BaseException | None
+) -> StrandlineError | None:
+    """Return the error to raise instead if not an event but the environment is to blame."""
+    place = f"at event {events[0].position} ({events[0].type})"
+    missing = missing_table(error, outer)
+    if missing is not None:
+        return FollowerFailed(
+            f"the handler of {kept.name!r} misses a table, a column or a right {place}: {described(missing)}",
+            hint=kept.how_to_restore,
+        )
+    passing = passing_fault(error, outer)
+    if passing is not None:
+        return Unavailable(
+            f"the handler of {kept.name!r} could not work {place}: {described(passing)}",
+            hint="remove the cause and run it again: it goes on with that event. If the event is to blame after"
+            " all, let the handler raise Undeliverable",
+        )
+    return None
 
 
 def restored(name: str, position: int, head: int) -> FollowerFailed:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from threading import get_ident
+from typing import Any, TypeVar
 
 import msgspec
 
 from ..append import check_position
 from ..callables import is_async
-from ..domain.drive import drive
-from ..engine.following import DeadLetter, FollowerRow, Transaction, refuse_inside_handler
+from ..engine.following import DeadLetter, FollowerRow, Transaction
 from ..errors import InvalidInput
 from ..event import to_microseconds
 from ..names import check_own_name
 from ..query import Query
 from . import letters
-from .blocking import BlockingSteps, Followed
+from .blocking import Followed, drive_here
 from .lease import LEASE_SECONDS
 from .options import Handler, Kept, OnFailure, Options, check_lease
 from .run import Run
 from .status import FollowerStatus, status_of
-from .steps import INTERRUPTS, Steps, at_once
+from .steps import Steps, at_once
+
+T = TypeVar("T")
 
 
 class Follower:
@@ -48,7 +50,6 @@ class Follower:
         self._run: Run | None = None
         self._options: Options | None = None
         self._is_stopped = False
-        self.steps = BlockingSteps(store, self.is_over)
 
     def run(
         self,
@@ -75,7 +76,7 @@ class Follower:
         options = Options(handle, batch, until, attempts, backoff, on_failure, on_retag, in_transaction)
         if is_async(handle):
             raise InvalidInput("the handler is async, this store is not", hint="use connect_async")
-        return drive(self.begin_run(options), self.steps.take, errors=INTERRUPTS)
+        return self.perform(self.begin_run(options))
 
     def catch_up(self, handle: Handler, batch: int = 500, **options: Any) -> int:
         """Like `run`, until the present head is reached."""
@@ -148,11 +149,7 @@ class Follower:
         self, position: int, handle: Handler | None = None, *, in_transaction: bool | None = None
     ) -> None:
         """Call the handler for a dead letter, and remove it if that succeeds; what is not given is as in the last run."""
-        drive(
-            self.begin_replay(position, handle, in_transaction=in_transaction),
-            self.steps.take,
-            errors=INTERRUPTS,
-        )
+        self.perform(self.begin_replay(position, handle, in_transaction=in_transaction))
 
     def discard(self, position: int) -> None:
         """Remove a dead letter."""
@@ -166,39 +163,45 @@ class Follower:
     def begin_run(self, options: Options) -> Steps[int]:
         """The steps of a run."""
         options.check()
-        self._store.check_usable()
-        refuse_inside_handler()
+        self._store.check_writable()
+        self._refuse_second_run()
+        return self._steps(options)
+
+    def _steps(self, options: Options) -> Steps[int]:
+        self._refuse_second_run()
+        leases = self._store.leases
+        run = Run(self.kept, options, self._store.engine, leases, self.is_over)
+        try:
+            self._run, self._options = run, options
+            leases.runs[run] = get_ident()
+            return (yield from run.steps())
+        finally:
+            self._run, self._is_stopped = None, False
+            leases.runs.pop(run, None)
+
+    def _refuse_second_run(self) -> None:
         if self._run is not None:
             raise InvalidInput(
                 f"this follower object runs already ({self.name!r})",
                 hint="make another one for each runner: store.follower(name, query)",
             )
-        self._options = options
-        run = self._run = Run(self.kept, options, self._store.engine, self._store.leases, self.is_over)
-        return self._steps(run)
-
-    def _steps(self, run: Run) -> Steps[int]:
-        self._store.leases.began()
-        try:
-            return (yield from run.steps())
-        finally:
-            self._run = None
-            self._is_stopped = False
-            self._store.leases.ended()
 
     def begin_replay(
         self, position: int, handle: Handler | None, *, in_transaction: bool | None
     ) -> Steps[None]:
         """The steps of a replay."""
-        self._store.check_usable()
-        refuse_inside_handler()
+        self._store.check_writable()
         options = self._options
         chosen = options.handle if handle is None and options is not None else handle
         if chosen is None:
             raise InvalidInput("there is no handler to replay with", hint="follower.replay(position, handle)")
         last = options is None or options.in_transaction
         is_inside = last if in_transaction is None else in_transaction
-        return letters.replay(self._store.engine, self.name, position, chosen, is_inside=is_inside)
+        return letters.replay(self._store.engine, self.kept, position, chosen, is_inside=is_inside)
+
+    def perform(self, steps: Steps[T]) -> T:
+        """Take steps in this thread, until they are done or the run should end."""
+        return drive_here(steps, self._store, self.is_over)
 
     def is_over(self) -> bool:
         """Whether a run should end."""
@@ -213,6 +216,5 @@ class Follower:
         self._store.watch.wake_all()
 
     def _write(self, work: Callable[[Transaction], None]) -> None:
-        self._store.check_usable()
-        refuse_inside_handler()
-        drive(at_once(self._store.engine, work), self.steps.take, errors=INTERRUPTS)
+        self._store.check_writable()
+        self.perform(at_once(self._store.engine, work))

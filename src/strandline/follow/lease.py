@@ -14,6 +14,7 @@ import msgspec
 
 from ..engine import Engine
 from ..engine.following import FollowerRow, LeaseUse, Transaction
+from ..engine.threads import Bell, join, start
 from ..errors import StrandlineError
 
 LEASE_SECONDS = 10.0
@@ -21,6 +22,7 @@ RENEWALS = 3  # in the time for which a lease is good
 CHECKPOINT_SECONDS = 1.0
 """At least this often a checkpoint moves with the head, if nothing matches."""
 END_SECONDS = 10.0
+LOOK_SECONDS = 0.005
 
 
 class LeaseLost(Exception):
@@ -35,6 +37,7 @@ class Lease:
         self.seconds = row.lease / 1e6
         self.use = self._told = use_of(row)
         self.is_lost = False
+        self.is_over = False
         self._told_at = self._renewed_at = time.monotonic()
 
     def held(self, tx: Transaction) -> FollowerRow:
@@ -98,70 +101,63 @@ def use_of(row: FollowerRow) -> LeaseUse:
 
 
 class Leases:
-    """The leases that a store holds. One thread renews them all, in one transaction, and notices what is over."""
+    """The leases that a store holds. One thread renews them all, in one transaction, and notices what is over.
+
+    It has no lock: each change is one call in C, which no interrupt can split. A lease that an interrupt kept from being
+    marked as over is over with its run.
+    """
 
     def __init__(self, engine: Engine, wake: Callable[[], None]) -> None:
         self._engine = engine
         self._wake = wake
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
-        self._held: set[Lease] = set()
-        self._running = 0
-        self._changed = threading.Condition()
+        self._held: dict[Lease, object] = {}  # and the run that holds it
+        self.runs: dict[object, int] = {}
+        """The runs that go on, and their threads. A run enters itself and leaves, each with one call in C."""
+        self._has_leases = Bell()
+        self._ends = Bell()
         self._is_closed = False
         self._renewer: threading.Thread | None = None
 
-    def add(self, lease: Lease) -> None:
-        """Renew it from now on."""
-        with self._changed:
-            self._held.add(lease)
-            if self._renewer is None:
-                self._renewer = threading.Thread(
-                    target=self._keep_renewing, name="strandline-leases", daemon=True
-                )
-                self._renewer.start()
-            self._changed.notify_all()
-
-    def remove(self, lease: Lease) -> None:
-        """It is over."""
-        with self._changed:
-            self._held.discard(lease)
-
-    def began(self) -> None:
-        """A follower runs."""
-        with self._changed:
-            self._running += 1
-
-    def ended(self) -> None:
-        """A follower runs no longer."""
-        with self._changed:
-            self._running -= 1
-            self._changed.notify_all()
+    def add(self, lease: Lease, run: object) -> None:
+        """Renew it from now on, until it or the run is over."""
+        if self._renewer is None:
+            self._renewer = start(self._keep_renewing, "strandline-leases")
+        self._held[lease] = run
+        self._has_leases.ring()
 
     def close(self) -> None:
-        """Wait until followers that were told to stop have done so, but not for ever."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._running, END_SECONDS)
-            self._is_closed = True
-            self._changed.notify_all()
-        if self._renewer is not None:
-            self._renewer.join()
+        """Wait until runs in other threads, which were told to stop, have done so, but not for ever."""
+        here, end = threading.get_ident(), time.monotonic() + END_SECONDS
+        while any(thread != here for thread in list(self.runs.values())) and time.monotonic() < end:
+            time.sleep(LOOK_SECONDS)
+        self._is_closed = True
+        self._has_leases.ring()
+        self._ends.ring()
+        join(self._renewer)
 
     def _keep_renewing(self) -> None:
-        while (held := self._held_after_a_while()) is not None:
-            with contextlib.suppress(
-                StrandlineError
-            ):  # the next time may do; if none does, somebody takes over
-                self._renew([(lease, use) for lease, use in held if lease.wants_renewal()])
-                self._look(held)
+        while not self._is_closed:
+            shortest = min((lease.seconds for lease, _ in self._still_held()), default=None)
+            if shortest is None:
+                self._has_leases.wait()
+                continue
+            self._ends.wait(min(CHECKPOINT_SECONDS, shortest / RENEWALS) / 2)
+            # If it fails, the next time may do. If none does, another process takes over.
+            with contextlib.suppress(StrandlineError):
+                self._renew_and_look(self._still_held())
 
-    def _held_after_a_while(self) -> list[Held] | None:
-        """What is held when it is time to look again; None when the store is closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._held or self._is_closed)
-            shortest = min((lease.seconds for lease in self._held), default=LEASE_SECONDS)
-            seconds = min(CHECKPOINT_SECONDS, shortest / RENEWALS) / 2
-            is_closed = self._changed.wait_for(lambda: self._is_closed, seconds)
-            return None if is_closed else [(lease, lease.use) for lease in self._held]
+    def _still_held(self) -> list[Held]:
+        """Return the leases that are not over, and what they tell. The others are dropped."""
+        for lease, run in list(self._held.items()):
+            if lease.is_over or run not in self.runs:
+                self._held.pop(lease, None)
+        return [(lease, lease.use) for lease in list(self._held)]
+
+    def _renew_and_look(self, held: list[Held]) -> None:
+        if not self._is_closed:
+            self._renew([(lease, use) for lease, use in held if lease.wants_renewal()])
+            self._look(held)
 
     def _renew(self, due: list[Held]) -> None:
         if not due:
@@ -178,7 +174,7 @@ class Leases:
                 lease.was_renewed(use)
 
     def _look(self, held: list[Held]) -> None:
-        """A follower that waits is to know that it was paused, reset or taken."""
+        """Let a follower that waits know that it was paused, reset or taken."""
         rows = {row.name: row for row in self._engine.followers()}
         for lease, use in held:
             lease.look_at(rows.get(lease.name), use)

@@ -11,7 +11,7 @@ from ..errors import FollowerFailed, NotFound
 from ..event import SequencedEvent
 from ..query import Query
 from .delivery import HandlerFailed, call
-from .options import Handler, described
+from .options import Handler, Kept, check_takes, described
 from .steps import Look, Steps, Within, at_once, transaction
 
 
@@ -31,13 +31,15 @@ def discard(tx: Transaction, follower: str, position: int) -> None:
     tx.remove_letter(follower, position)
 
 
-def replay(engine: Engine, follower: str, position: int, handle: Handler, *, is_inside: bool) -> Steps[None]:
+def replay(engine: Engine, kept: Kept, position: int, handle: Handler, *, is_inside: bool) -> Steps[None]:
     """Call the handler for the event of a letter; the letter is removed if that succeeds, in the same transaction."""
+    follower = kept.name
+    check_takes(handle, ("events", "tx"), "a handler")
 
     def work(tx: Transaction) -> Steps[None]:
         yield Within(tx, lambda: find(tx, follower, position))
         if is_inside:
-            yield from call(handle, [event], tx)
+            yield from call(kept, handle, [event], tx)
         yield Within(tx, lambda: tx.remove_letter(follower, position))
 
     def count_attempt(tx: Transaction) -> None:
@@ -48,7 +50,7 @@ def replay(engine: Engine, follower: str, position: int, handle: Handler, *, is_
     try:
         if not is_inside:
             yield from at_once(engine, lambda tx: find(tx, follower, position))
-            yield from call(handle, [event], None)
+            yield from call(kept, handle, [event], None)
         yield from transaction(engine, work)
     except HandlerFailed as failed:
         told = described(failed.__cause__)

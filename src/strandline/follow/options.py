@@ -8,15 +8,23 @@ from typing import Any, Literal
 import msgspec
 
 from ..append import check_position
+from ..callables import takes
 from ..engine.following import FollowerRow, Transaction
 from ..errors import FollowerFailed, InvalidInput
+from ..event import SequencedEvent
 from ..query import Query
 
 LONGEST_PAUSE_SECONDS = 30.0
 LONGEST_TEXT = 50_000
 
+MAKE_ANEW = "make its table anew: model.rebuild(store), or: strandline models rebuild MODULE:NAME URL"
+
 Handler = Callable[..., Any]
 OnFailure = Literal["dead_letter", "stop"]
+
+
+def go_on(_retag: SequencedEvent, _tx: Any) -> None:
+    """Go on after a retag. An outbox and an automation do: what they published or did stays true."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -39,6 +47,16 @@ class Kept(msgspec.Struct, frozen=True):
         """Whether the row is that of a follower of an equal query; equal ones may name their items in another order."""
         return row.query == self.query_text or query_and_version(row.query) == (self.query, self.version)
 
+    @property
+    def how_to_restore(self) -> str:
+        """What to do if tables that the events were made into are gone."""
+        if self.version:
+            return MAKE_ANEW
+        return (
+            "restore the table as it was at the checkpoint of the follower, or empty all its tables and let it"
+            " begin again: follower.reset(0)"
+        )
+
     def check(self, row: FollowerRow) -> None:
         """Raise if it has followed something else so far."""
         if self.is_in(row):
@@ -46,7 +64,7 @@ class Kept(msgspec.Struct, frozen=True):
         if self.version:
             raise FollowerFailed(
                 f"{row.name!r} was made by another version of its projection",
-                hint="make its table anew: model.rebuild(store), or strandline models rebuild",
+                hint=MAKE_ANEW,
             )
         raise FollowerFailed(
             f"follower {row.name!r} has followed another query up to position {row.position}",
@@ -97,10 +115,13 @@ class Options(msgspec.Struct, frozen=True):
         """Refuse what makes no sense."""
         if not callable(self.handle):
             raise InvalidInput("a handler is a function", hint="write follower.run(handle)")
+        check_takes(self.handle, ("events", "tx"), "a handler")
         if self.on_retag is not None and not callable(self.on_retag):
             raise InvalidInput(
                 f"on_retag is a function, not {self.on_retag!r:.40}", hint="write def on_retag(retag, tx): …"
             )
+        if self.on_retag is not None:
+            check_takes(self.on_retag, ("retag", "tx"), "on_retag")
         for name, value in (("batch", self.batch), ("attempts", self.attempts)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InvalidInput(f"{name} is a whole number from 1, not {value!r:.40}", hint="leave it out")
@@ -114,6 +135,16 @@ class Options(msgspec.Struct, frozen=True):
             raise InvalidInput(
                 f"backoff is a number of seconds, not {self.backoff!r:.40}", hint="leave it out"
             )
+
+
+def check_takes(function: Handler, arguments: tuple[str, ...], what: str) -> None:
+    """Raise if a function cannot be called with these arguments."""
+    if not takes(function, arguments):
+        name = getattr(function, "__name__", type(function).__name__)
+        raise InvalidInput(
+            f"{what} is called with ({', '.join(arguments)}), which {name!r:.80} does not take",
+            hint=f"write def {name if name.isidentifier() else 'handle'}({', '.join(arguments)}): …",
+        )
 
 
 def query_and_version(text: str) -> tuple[Query | None, str]:

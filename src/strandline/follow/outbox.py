@@ -9,7 +9,7 @@ from ..callables import is_async
 from ..errors import InvalidInput
 from ..event import SequencedEvent
 from ..names import check_own_name
-from .options import Handler
+from .options import Handler, check_takes, go_on
 from .worker import RunOptions
 
 Publisher = Callable[[Sequence[SequencedEvent]], Awaitable[None] | None]
@@ -28,8 +28,8 @@ def follower_name(topic: str, publisher: str) -> str:
 
 
 def options_of(publish: Publisher, given: RunOptions) -> RunOptions:
-    """How it is run: what is given, and what the publisher itself says of batches and attempts."""
-    own = RunOptions()
+    """Return how to run it: as given, else as the publisher says. It goes on after a retag, what was published stays true."""
+    own = RunOptions(on_retag=go_on)
     if hasattr(publish, "batch"):
         own["batch"] = publish.batch
     if hasattr(publish, "attempts"):
@@ -44,6 +44,8 @@ def handler_of(publish: Publisher) -> Handler:
             f"a publisher is a function of a list of events, not {publish!r:.80}",
             hint="or NdjsonFile(path), Webhook(url, secret=…)",
         )
+
+    check_takes(publish, ("events",), "a publisher")
 
     def handle(events: Sequence[SequencedEvent], _: None) -> Any:
         return publish(events)

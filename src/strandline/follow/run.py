@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 
 import msgspec
 
-from ..append import MAX_POSITION
 from ..engine import Engine
-from ..engine.following import FollowerRow, Transaction
+from ..engine.following import FollowerRow, LeaseUse, Transaction
 from ..errors import FollowerFailed, StoreClosed, StrandlineError, Unavailable
+from ..names import MAX_POSITION
 from .delivery import Delivery, Stopped, restored
-from .lease import LeaseLost, Leases, taken
+from .lease import LeaseLost, Leases, taken, use_of
 from .options import Kept, Options, plain
 from .steps import Look, Steps, Wait, at_once
 
@@ -32,6 +33,7 @@ class Run:
         self._is_over = is_over
         self._position = 0
         self._epoch = -1  # of the lease that was held last
+        self._taken: FollowerRow | None = None  # with our lease, until it is released
         self._failures = 0
         self.is_waiting = False
 
@@ -45,11 +47,19 @@ class Run:
             except StoreClosed:
                 if not self._is_over():
                     raise
-            except Unavailable:  # that is no event's fault
+            except Unavailable:  # no event's fault
                 self._failures += 1
                 if self._failures >= self._options.attempts:
                     raise
                 yield Wait(MAX_POSITION, self._options.pause(self._failures))
+            except GeneratorExit:
+                raise
+            except BaseException:
+                if (
+                    self._taken is not None
+                ):  # an interrupt came before the lease was used, or while it was released
+                    yield from self._let_go(use_of(self._taken))
+                raise
         return self._position
 
     def _take_lease(self) -> Steps[FollowerRow | None]:
@@ -93,6 +103,7 @@ class Run:
         row = taken(row, self._leases.owner, now, self._kept.lease_seconds)
         tx.save(row)
         self._epoch = row.epoch
+        self._taken = row
         return row
 
     def _check(self, row: FollowerRow) -> None:
@@ -104,32 +115,37 @@ class Run:
     def _hold(self, row: FollowerRow) -> Steps[bool]:
         """Deliver while the lease lasts; False if it should be taken again."""
         delivery = Delivery(self._kept, self._options, self._engine, self._is_over, row)
-        lease = delivery.lease
-        self._leases.add(lease)
         try:
+            self._leases.add(delivery.lease, self)
             yield from delivery.steps()
         except GeneratorExit:
-            self._leases.remove(lease)
             raise
         except (LeaseLost, Stopped):
             yield from self._release(delivery, "")
             return False
         except BaseException as error:
-            yield from self._release(delivery, str(error) if isinstance(error, FollowerFailed) else "")
+            is_told = isinstance(error, StrandlineError) and not isinstance(error, StoreClosed)
+            yield from self._release(delivery, str(error) if is_told else "")
             raise
-        yield from self._release(delivery, "")
+        else:
+            yield from self._release(delivery, "")
+        finally:
+            delivery.lease.is_over = True
         return True
 
     def _release(self, delivery: Delivery, error: str) -> Steps[None]:
         """Let somebody else run it, from where this one is."""
         lease = delivery.lease
-        self._leases.remove(lease)
+        lease.is_over = True
         self._position, self._epoch = delivery.position, lease.use.epoch
         self._failures = 0 if delivery.has_progressed else self._failures
 
+        yield from self._let_go(lease.use, error)
+
+    def _let_go(self, use: LeaseUse, error: str = "") -> Steps[None]:
         def release(tx: Transaction) -> None:
-            row, use = tx.find(lease.name), lease.use
-            if row is not None and row.epoch == use.epoch:
+            row = tx.find(use.name)
+            if row is not None and (row.epoch, row.owner) == (use.epoch, self._leases.owner):
                 position, judged = max(row.position, use.position), max(row.judged, use.judged)
                 tx.save(
                     msgspec.structs.replace(
@@ -137,7 +153,6 @@ class Run:
                     )
                 )
 
-        try:
+        with contextlib.suppress(StrandlineError):  # then it will expire
             yield from at_once(self._engine, release)
-        except StrandlineError:
-            return  # it will expire
+        self._taken = None

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ..activity import Activity
 from ..engine import Engine
-from ..engine.following import Handling, Transaction
+from ..engine.following import Transaction
 
 T = TypeVar("T")
 
@@ -42,7 +43,7 @@ class Handle(msgspec.Struct, frozen=True):
     handle: Callable[..., Any]
     subject: Any
     tx: Transaction | None
-    handling: Handling
+    handling: Activity
 
 
 class End(msgspec.Struct, frozen=True):

@@ -6,30 +6,32 @@ import hashlib
 import hmac
 import time
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
 from ..cloudevent import to_cloudevent
 from ..cloudevent.outgoing import SOURCE
-from ..errors import InvalidInput
+from ..errors import InvalidInput, Unavailable
 from ..event import SequencedEvent, encode_sorted
 from .delivery import Undeliverable
 
 TIMESTAMP, SIGNATURE = "Strandline-Timestamp", "Strandline-Signature"
-TRY_AGAIN = {408, 425, 429}
-"""Refusals that may not last: too slow, too early, too many."""
+REFUSES_EVENT = {400, 409, 413, 415, 422}
+"""Answers that are about this event. All others but 500 are about the receiver."""
 CLOCK_SECONDS = 300.0
 
 
 class WebhookFailed(Exception):
-    """The receiver did not take an event."""
+    """The receiver failed at an event."""
 
 
 class Webhook:
     """Posts events to a URL, one after the other, signed with a secret that the receiver has too.
 
-    Any 2xx is success. A 4xx is a dead letter at once, but for 408, 425 and 429; all else is tried again. Redirects are
-    not followed.
+    Any 2xx is success. 400, 409, 413, 415 and 422 make a dead letter at once. 500 is tried again, then makes one. Any
+    other answer, or none, says that the receiver takes no events now: the outbox tries again, then stops with
+    `Unavailable`. Redirects are not followed.
     """
 
     batch = 1  # so that what was taken is not sent again because of the next one
@@ -66,9 +68,14 @@ class Webhook:
         if 200 <= status < 300:
             return
         told = f"{self._place} answered {status}" if status else f"{self._place}: {reason}"
-        if 400 <= status < 500 and status not in TRY_AGAIN:
+        if status in REFUSES_EVENT:
             raise Undeliverable(told)
-        raise WebhookFailed(told)
+        if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise WebhookFailed(told)
+        raise Unavailable(
+            f"the receiver takes no events: {told}",
+            hint="start the receiver, or correct the URL, and run the outbox again: it goes on with this event",
+        )
 
     def _answer(self, body: bytes) -> tuple[int, str]:
         """The status of the answer; 0 and why if there is none."""

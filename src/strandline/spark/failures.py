@@ -8,15 +8,27 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import errors
-from ..errors import StrandlineError, Unavailable
+from ..errors import MissingDependency, StrandlineError, Unavailable
+
+EXTRA = "pip install 'strandline[spark]'"
 
 _OURS = re.compile(r"^strandline\.errors\.(\w+): (.*?)(?:\nhint: (.*?))?$", re.MULTILINE)
 _REASON = re.compile(r"^.*\w+(?:Exception|Error): (.*)$", re.MULTILINE)
 
 
+def require_pyspark() -> None:
+    """Raise if PySpark is not installed."""
+    try:
+        import py4j.protocol  # noqa: F401
+        import pyspark.sql  # noqa: F401
+    except ImportError as error:
+        raise MissingDependency("PySpark is not installed", hint=EXTRA) from error
+
+
 @contextmanager
 def failures(what: str, hint: str) -> Iterator[None]:
     """Raise what an executor raised; or say that Spark failed at something, and what to do."""
+    require_pyspark()
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -7,10 +7,13 @@ import os
 import re
 import shlex
 import sys
+import threading
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, MissingDependency
+from .failures import require_pyspark
 from .java import Java, find_java
 from .reach import is_local
 from .source import register
@@ -19,18 +22,24 @@ from .wrappers import wrapper
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXTRA = "pip install 'strandline[spark]'"
 LOCAL = "local[*]"
+_starting = threading.Lock()
 _MASTERS = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s|sc)://.+")
 
 
 def active_session() -> SparkSession | None:
-    """The session of this thread, if one runs."""
+    """Return the session that runs in this process, if there is one."""
     try:
+        from pyspark.errors import PySparkRuntimeError
         from pyspark.sql import SparkSession
     except ImportError:
         return None
-    return SparkSession.getActiveSession()
+    try:
+        found = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    is_stopped = hasattr(found, "_jsparkSession") and found._sc._jsc is None
+    return None if is_stopped else found
 
 
 def session(master: str | None = None, **conf: Any) -> SparkSession:
@@ -39,13 +48,24 @@ def session(master: str | None = None, **conf: Any) -> SparkSession:
     Further settings by their Spark names: `session(**{"spark.sql.shuffle.partitions": 8})`. A session that
     runs already is used as it is.
     """
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingDependency("PySpark is not installed", hint=EXTRA) from None
-    spark = SparkSession.getActiveSession() or _started(master or LOCAL, conf)
+    require_pyspark()
+    with _starting:
+        running = active_session()
+        spark = running or _started(master or LOCAL, conf)
+    if running is not None and master is not None:
+        _warn_of_another(running, master)
     register(spark)
     return spark
+
+
+def _warn_of_another(running: SparkSession, master: str) -> None:
+    theirs = running.conf.get("spark.master", None)
+    if theirs is not None and theirs != master:
+        warnings.warn(
+            f"a session runs on {theirs} already. It is used as it is, and {master} is not."
+            " Call spark.stop() first to start another one.",
+            stacklevel=3,
+        )
 
 
 def _started(master: str, conf: dict[str, Any]) -> SparkSession:

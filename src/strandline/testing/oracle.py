@@ -54,6 +54,7 @@ def judge(events: Sequence[SequencedEvent], appends: Sequence[RecordedAppend]) -
         return found
     history = History(events)
     found.extend(_times(events, appends))
+    found.extend(_tracking(events, appends))
     found.extend(history.violations)
     for append in appends:
         found.extend(_condition(history, append))
@@ -148,6 +149,21 @@ def _times(events: Sequence[SequencedEvent], appends: Sequence[RecordedAppend]) 
             last = event.recorded_at
 
 
+def _tracking(events: Sequence[SequencedEvent], appends: Sequence[RecordedAppend]) -> Iterator[Violation]:
+    newest: dict[str, int] = {}
+    for append in appends:
+        tracking = events[append.first - 1].tracking
+        for event in events[append.first - 1 : append.last]:
+            if event.tracking != tracking:
+                yield Violation("tracking", event.position, f"{event.tracking} in an append with {tracking}")
+        if tracking is not None:
+            source, position = tracking
+            if position <= newest.get(source, -1):
+                message = f"came with position {position} of {source!r} after {newest[source]}"
+                yield Violation("tracking", append.first, message)
+            newest[source] = position
+
+
 def _condition(history: History, append: RecordedAppend) -> Iterator[Violation]:
     if (append.condition is not None) != (append.status == "recorded"):
         message = f"the status is {append.status}, the condition {append.condition!r}"
@@ -173,8 +189,6 @@ def _part(history: History, append: RecordedAppend, part: AppendCondition) -> It
 def _retags(history: History, query: Query, after: int, first: int) -> Iterator[Violation]:
     for change in history.changes(after, first):
         event = history.events[change.position - 1]
-        if query.matches(event, change.old) != query.matches(event, change.new):
-            message = (
-                f"retag {change.since} moved event {event.position} in or out of {query!r} after {after}"
-            )
+        if query.matches(event, change.old) or query.matches(event, change.new):
+            message = f"retag {change.since} changed event {event.position} of {query!r} after {after}"
             yield Violation("condition", first, message)

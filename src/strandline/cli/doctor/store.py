@@ -11,12 +11,15 @@ import strandline
 from strandline import InvalidInput, StrandlineError
 from strandline.engine.open import Place, place_of
 from strandline.engine.sqlite.connection import READER_CACHE_KIB, Connection, translated
+from strandline.engine.sqlite.file_lock import FileLock
+from strandline.engine.sqlite.process import LockKind, process
 
 from .database import database_findings
 from .finding import Finding, judged
 
 PRIVATE = 0o600
 SYNCHRONOUS = ("off", "normal", "full", "extra")
+LONGEST_TURN_SECONDS = 3.0
 DURABLE = ("full", "extra")
 
 
@@ -34,6 +37,9 @@ def store_findings(url: str, log: str) -> Iterator[Finding]:
     if opened.state != "ok" or path is None:
         return
     yield mode_finding(path)
+    yield lock_finding(process.lock_kind)
+    if os.access(path, os.W_OK):
+        yield writer_finding(path)
     yield from _asked(path)
 
 
@@ -62,6 +68,30 @@ def mode_finding(path: Path) -> Finding:
     private = mode | PRIVATE == PRIVATE
     found = f"{mode:04o}" if private else f"{mode:04o}: others on this machine may open it"
     return judged("file mode", found, f"chmod 600 {path}", good=private, otherwise="warning")
+
+
+def lock_finding(kind: LockKind) -> Finding:
+    """Which locks SQLite takes, and so what may happen in a process that has a store open."""
+    meanings = {
+        "ofd": "ofd: forks, and other code that opens the file, do no harm",
+        "posix": "posix: forks do no harm",
+        "none": "none: this process must neither fork nor open the file by other code",
+    }
+    fix = "read the file by another process: strandline read, or the sqlite3 shell"
+    if kind == "none":
+        fix = "build the native code (see above); until then close every store before a fork, and " + fix
+    return judged("locks", meanings[kind], fix, good=kind == "ofd", otherwise="warning")
+
+
+def writer_finding(path: Path) -> Finding:
+    """Whether this process gets its turn to write, and if not, which process keeps it."""
+    try:
+        with translated(str(path)), FileLock(str(path.resolve()), LONGEST_TURN_SECONDS):
+            return Finding("turns", "ok", "processes take turns to write")
+    except StrandlineError as error:
+        return Finding(
+            "turns", "bad", str(error), "if that process is stopped, let it go on (kill -CONT) or end it"
+        )
 
 
 def _opened(url: str, log: str) -> Finding:

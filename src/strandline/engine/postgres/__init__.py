@@ -17,14 +17,19 @@ from weakref import WeakSet
 
 import msgspec
 import psycopg
+from psycopg import errors as pg
 
-from ...append import AppendResult, RecordedAppend
+from ...activity import AT_WORK, doing
+from ...append import AppendCondition, AppendResult, Check, RecordedAppend
 from ...errors import AppendConditionFailed, StoreClosed, StrandlineError, Unavailable
 from ...event import SequencedEvent
 from ...query import Query
-from .. import Batch, Outcome, Page, Snapshot, Span, Stats, Work
+from ...retag import Retag
+from .. import Batch, Outcome, Page, Snapshot, Span, Stats, Usage, Work
+from ..dry_run import dry_run
 from ..following import DeadLetter, FollowerRow, not_answered
-from ..rules import Time
+from ..past import Past
+from ..rules import LOCK_SECONDS, Time
 from .address import Address
 from .attempt import Attempt, Pauses
 from .awaiting import AwaitedReads
@@ -58,10 +63,12 @@ class PostgresEngine:
         log: str = "default",
         record_conditions: bool = True,
         create: bool = True,
+        lock_timeout: float = LOCK_SECONDS,
     ) -> None:
         self.url, self.log = url, log
         self._address = Address(url, log)
-        self._sql = Statements(self._address)
+        self._sql = Statements(self._address, lock_timeout)
+        self._lock_timeout = lock_timeout
         self._time = time
         self._record_conditions = record_conditions
         self._is_closed = False
@@ -73,12 +80,13 @@ class PostgresEngine:
         self._lock = threading.Lock()  # guards the writing connection
         self._connection: Connection | None = None
         self._writer: Writer | None = None
-        self._transactions = Connections(self._address)
+        self._past = Past()
+        self._transactions = Connections(self._address, self._past)
         self._refused = 0
         self._count_refused_at = 0.0
         self._listener = Listener(self._address)
         with translated(self._address):
-            connection = Connection(self._address)
+            connection = Connection(self._address, self._past)
             try:
                 prepare(connection, self._address, create=create)
             except BaseException:
@@ -90,8 +98,6 @@ class PostgresEngine:
         self._notifier = Notifier(
             lambda: self._ask(self._notify)
         )  # last: a log that cannot be opened needs none
-
-    is_interrupted = False  # who asks meanwhile has another connection
 
     def append(self, batch: Batch) -> list[Outcome]:
         with self._lock:
@@ -115,6 +121,8 @@ class PostgresEngine:
                 if is_lost(error) and attempt.pauses.sleep():
                     continue
                 ours = translate(error, self._address)
+                if isinstance(error, pg.LockNotAvailable):
+                    ours = self._lock_is_kept()
                 if attempt.is_unknown and not (isinstance(ours, Unavailable) and ours.written is None):
                     # Whatever went wrong since, an earlier try may have been written.
                     ours = Unavailable(f"nobody knows whether it was written: {ours}", written=None)
@@ -126,13 +134,39 @@ class PostgresEngine:
         self._refused -= attempt.refused if attempt.was_written or not attempt.is_unknown else 0
         written = [outcome.last for outcome in outcomes if isinstance(outcome, AppendResult)]
         self._known_head = max(self._known_head, *written, 0)
+        for work, outcome in zip(batch, outcomes, strict=True):
+            events = attempt.retags.get(id(work), ()) if isinstance(work, Retag) else work.events
+            if isinstance(outcome, AppendResult) and events and not outcome.duplicate:
+                self._past.saw(outcome.last, events[-1].raw_id)
+        with contextlib.suppress(StrandlineError):  # the batch is written
+            self._see(max(map(_newest, outcomes)))
         return outcomes
+
+    def _lock_is_kept(self) -> Unavailable:
+        """The error for a lock that another session has had for too long."""
+        holder, hint = "another session", "end the session that keeps it"
+        with contextlib.suppress(StrandlineError, psycopg.Error):
+            for process, name, address in self._ask(lambda search: search.rows(self._sql.lock_holder)):
+                about = " from ".join(filter(None, (name, address)))
+                holder = f"process {process} of the server{f' ({about})' if about else ''}"
+                hint = f"if it hangs, end it: select pg_terminate_backend({process})"
+        return Unavailable(
+            f"{holder} has kept the lock of {self._address} for too long",
+            hint=f"{hint}. Then send the same again. connect(lock_timeout=…) sets how long to wait,"
+            f" here {self._lock_timeout:g} s, unless the session's own lock_timeout is shorter",
+        )
+
+    def _see(self, position: int) -> None:
+        """Have the event at a position, or a newer one, be the mark, before anybody is given the position."""
+        if position > self._past.mark.position:
+            self.head()
 
     def _writing(self, attempt: Attempt) -> Writer:
         """The writer, with a connection that works as far as is known."""
         self._check_open()
+        self._drop_if_broken()  # an interrupt may have left a transaction open
         if self._connection is None:
-            connection = Connection(self._address)
+            connection = Connection(self._address, self._past)
             try:
                 attempt.end_lost(connection)
             except BaseException:
@@ -156,33 +190,71 @@ class PostgresEngine:
         self._count_refused_at = clock.monotonic() + COUNT_REFUSED_EVERY_SECONDS
         return self._refused
 
+    @property
+    def is_lost(self) -> bool:
+        return self._past.is_lost
+
     def log_id(self) -> UUID:
         return self._ask(Search.log_id)
 
     def head(self) -> int:
-        return self._ask(Search.head)
+        return self._ask(Search.head, compares=True)
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
-        return self._ask(lambda search: search.read_page(query, span, size))
+        return self._ask(lambda search: search.read_page(query, span, size), compares=True)
 
     async def read_page_awaited(self, query: Query, span: Span, size: int) -> Page | None:
         return await self._awaited.page(query, span, size)
 
     def exists(self, query: Query, after: int) -> bool:
-        return self._ask(lambda search: search.first(query, after)) is not None
+        return self._ask(lambda search: search.first(query, after), compares=True) is not None
 
-    def count(self, query: Query) -> int:
-        return self._ask(lambda search: search.count(query))
+    def count(self, query: Query, after: int) -> int:
+        return self._ask(lambda search: search.count(query, after))
+
+    def check(self, condition: AppendCondition, most: int) -> Check:
+        def ask(search: Search) -> Check:
+            with search.snapshot():
+                return dry_run(search, condition, most)
+
+        found = self._ask(ask)
+        self._see(found.head)
+        return found
+
+    def tracked(self, source: str) -> int | None:
+        return self._ask(lambda search: search.tracked(source))
 
     def now(self) -> int:
         given = self._time.given()
         return self._ask(Search.now) if given is None else given
 
     def position_at(self, microseconds: int) -> int:
-        return self._ask(lambda search: search.position_at(microseconds))
+        position = self._ask(lambda search: search.position_at(microseconds))
+        self._see(position)
+        return position
 
-    def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
-        return self._ask(lambda search: search.appends_page(after, size))
+    def appends_page(self, span: Span, size: int) -> list[RecordedAppend]:
+        page = self._ask(lambda search: search.appends_page(span, size))
+        self._see(max((append.last for append in page), default=0))
+        return page
+
+    def append_holding(self, position: int) -> RecordedAppend | None:
+        found = self._ask(lambda search: search.append_holding(position))
+        self._see(0 if found is None else found.last)
+        return found
+
+    def types_page(self, prefix: str, after: str, size: int) -> list[Usage]:
+        return self._seen(self._ask(lambda search: search.types_page(prefix, after, size)))
+
+    def tags_page(self, prefix: str, after: str, size: int) -> list[Usage]:
+        return self._seen(self._ask(lambda search: search.tags_page(prefix, after, size)))
+
+    def _seen(self, page: list[Usage]) -> list[Usage]:
+        self._see(max((usage.last for usage in page), default=0))
+        return page
+
+    def events_at(self, positions: Sequence[int]) -> list[SequencedEvent]:
+        return self._ask(lambda search: search.events_at(positions))
 
     def events_with_ids(self, ids: Sequence[bytes]) -> list[SequencedEvent]:
         return self._ask(lambda search: search.events_with_ids(ids))
@@ -219,7 +291,9 @@ class PostgresEngine:
         return self._ask(lambda search: search.rows(statement, parameters))
 
     def stats(self) -> Stats:
-        stats = self._ask(Search.stats)
+        now = self.now()
+        stats = self._ask(lambda search: search.stats(now, record_conditions=self._record_conditions))
+        self._see(stats.head)
         return msgspec.structs.replace(stats, refused=stats.refused + self._refused)
 
     def pause(self) -> None:
@@ -243,12 +317,17 @@ class PostgresEngine:
             self._awaited.forget_closed_loop()
             self._close_idle()
 
-    def _ask(self, question: Callable[[Search], T]) -> T:
-        """The answer, over another connection if one breaks."""
+    def _ask(self, question: Callable[[Search], T], *, compares: bool = False) -> T:
+        """The answer, over another connection if one breaks; `compares` if it shows by itself that the log has its past."""
+        return doing(AT_WORK, self._answer, question, compares)
+
+    def _answer(self, question: Callable[[Search], T], compares: bool) -> T:  # noqa: FBT001
         pauses = Pauses()
         while True:
             try:
                 with self._reading() as connection:
+                    if not (compares or connection.has_past):
+                        connection.compare()
                     return question(Search(connection, self._sql))
             except psycopg.Error as error:
                 if is_lost(error):
@@ -273,7 +352,7 @@ class PostgresEngine:
             self._reading_connections.discard(connection)
 
     def _take_idle(self) -> Connection | None:
-        return None if self._is_closed else self._idle.get_nowait()
+        return None if self._is_closed or self._past.is_lost else self._idle.get_nowait()
 
     def _take(self) -> Connection:
         """A connection that nobody uses: an idle one, a new one, or the next that is given back."""
@@ -285,7 +364,7 @@ class PostgresEngine:
             if found is not None:
                 return found
             if not is_full:
-                connection = Connection(self._address)
+                connection = Connection(self._address, self._past)
                 self._reading_connections.add(connection)
                 return connection
 
@@ -300,3 +379,14 @@ class PostgresEngine:
     def _check_open(self) -> None:
         if self._is_closed:
             raise StoreClosed("the store is closed")
+        self._past.check()
+
+
+def _newest(outcome: Outcome) -> int:
+    """The newest position that an outcome speaks of."""
+    match outcome:
+        case AppendResult():
+            return outcome.last
+        case AppendConditionFailed():
+            return outcome.conflict.position
+    return 0

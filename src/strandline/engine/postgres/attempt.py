@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ...append import AppendResult
+from ...errors import TrackingConflict, Unavailable
 from ...event import Event
 from ...retag import Retag
 from .. import Outcome, Work
@@ -65,11 +66,17 @@ class Attempt:
         return [self._own(work, outcome, writer) for work, outcome in zip(batch, outcomes, strict=True)]
 
     def _own(self, work: Work, outcome: Outcome, writer: Writer) -> Outcome:
+        if isinstance(outcome, TrackingConflict) and not work.events:  # no id tells whose position it is
+            return Unavailable(
+                f"nobody knows whether it was written: {outcome}",
+                hint="ask store.tracked(source) how far the log has come, and go on from there",
+                written=None,
+            )
         if (
             isinstance(work, Retag)
             or not isinstance(outcome, AppendResult)
             or outcome.first <= self._head
-            or not outcome.duplicate
+            or not (outcome.duplicate and work.events)
             or writer.position_of(work.events[0]) != outcome.first
         ):
             return outcome

@@ -16,9 +16,10 @@ import psycopg
 
 from ...query import Query
 from .. import Page, Span
+from .binary import bigint
 from .connection import Connection, Rows
 from .items import is_plain
-from .search import Statements, asked, page_of
+from .search import Statements, asked, head_of, page_of
 
 MOST_EVENTS = 500  # longer pages would keep the loop from everything else
 CALLS_AT_ONCE = 4
@@ -136,7 +137,7 @@ class AwaitedReads:
                     # A thread makes one, or waits for one; who does not go there is answered by the calls under way.
                     reader.leave_to_threads(1 if len(reader.calls) > 1 else len(reader.waiting))
                     return
-                if not await _answer(questions, connection, self._sql.read):
+                if not await _answer(questions, connection, self._sql):
                     self._give_back(connection)
                     connection = None
         except BaseException:
@@ -149,17 +150,20 @@ class AwaitedReads:
             reader.calls.discard(own)
 
 
-async def _answer(questions: Sequence[_Question], connection: Connection, statement: str) -> bool:
+async def _answer(questions: Sequence[_Question], connection: Connection, statements: Statements) -> bool:
     """Answer questions as their rows come; whether the connection can be used again."""
     waiting = deque(questions)
     made = 0
     is_usable = False
+    mark = connection.past.mark
+    statement, values = statements.read, [each.values for each in questions]
+    if not connection.has_past:
+        statement, values = statements.read_comparing, [(*each, bigint(mark.position)) for each in values]
     try:
-        async with contextlib.aclosing(
-            connection.call_awaited(statement, [each.values for each in questions])
-        ) as answers:
+        async with contextlib.aclosing(connection.call_awaited(statement, values)) as answers:
             async for rows in answers:
-                waiting.popleft().answer(rows)
+                fits = rows is not None and connection.fits_past(mark, *head_of(rows))
+                waiting.popleft().answer(rows if fits else None)
                 made += len(rows or ())
                 if made > MOST_EVENTS:
                     made = 0

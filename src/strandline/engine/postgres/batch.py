@@ -1,4 +1,4 @@
-"""A batch of appends as the arrays that `append_v2` takes, and its answer as outcomes."""
+"""A batch of appends as the arrays that `append_v3` takes, and its answer as outcomes."""
 
 from __future__ import annotations
 
@@ -42,6 +42,9 @@ class Batch:
         self._has_rivals = False
         self._rival_count = 0
         self._items = Items()
+        self._t_request: list[int] = []
+        self._t_source: list[str] = []
+        self._t_position: list[int] = []
 
     def add(self, request: AppendRequest) -> None:
         """A request that the database can judge."""
@@ -51,7 +54,9 @@ class Batch:
             self._must_not_match(number, UNLESS_EXISTS, request.unless_exists, 0)
         for part, condition in enumerate(() if request.condition is None else request.condition.parts, 1):
             self._must_not_match(number, part, condition.fail_if_events_match, condition.after)
-        self.add_events(request.events, request.guard())
+        if request.tracking is not None:
+            self._track(number, *request.tracking)
+        self.add_events(request.to_write(), request.guard())
 
     @property
     def is_crowded(self) -> bool:
@@ -62,6 +67,8 @@ class Batch:
         """Events to write; `guard` is what to record of their condition."""
         self._sizes.append(len(events))
         number, count = len(self._sizes), len(events)
+        if not count:
+            return
         self._e_condition.append(self._recorded(guard))
         self._e_span.append(count)
         if count > 1:
@@ -73,7 +80,7 @@ class Batch:
         self._events.extend(events)
 
     def parameters(self, refused: int, now: int | None) -> tuple[Value, ...]:
-        """What to call `append_v2` with."""
+        """What to call `append_v3` with."""
         events = self._events
         return (
             bigint(refused),
@@ -95,6 +102,9 @@ class Batch:
             bigint_array(self._i_after),
             text_array(self._i_rivals if self._has_rivals else None),
             *self._items.parameters(),
+            int_array(self._t_request),
+            text_array(self._t_source),
+            bigint_array(self._t_position),
         )
 
     def written(self, head: int, refused: Iterable[int]) -> dict[int, AppendResult]:
@@ -103,9 +113,14 @@ class Batch:
         outside = set(refused)
         for number, size in enumerate(self._sizes, 1):
             if number not in outside:
-                results[number] = AppendResult(head + 1, head + size, size)
+                results[number] = AppendResult(head + min(size, 1), head + size, size)
                 head += size
         return results
+
+    def _track(self, request: int, source: str, position: int) -> None:
+        self._t_request.append(request)
+        self._t_source.append(source)
+        self._t_position.append(position)
 
     def _must_not_match(self, request: int, part: int, query: Query, after: int) -> None:
         rivals = None

@@ -10,8 +10,9 @@ from psycopg import errors as pg
 from ...append import RecordedAppend
 from ...event import SequencedEvent
 from ...names import RETAGGED, index_tags
-from ...retag import changes_of
+from .. import Span
 from ..checking import MAX_PROBLEMS, AppendRow, Entry, LogCheck
+from ..notes import LAST_CHECK, PATIENCE_SECONDS, leave_note
 from ..reports import CheckReport, Progress
 from .address import Address
 from .connection import Connection
@@ -58,9 +59,16 @@ class PostgresCheck(LogCheck):
     def _entries_of(self, event: SequencedEvent) -> Iterable[Entry]:
         tags = set(index_tags(event.tags, event.stream, event.subject, event.key))
         if event.type == RETAGGED:
-            for change in changes_of(event):
-                tags.update(f"$changed:{tag}" for tag in (*change.removed, *change.added))
+            tags.update(f"$changed:{tag}" for tag in self._tags_changed_by(event.position))
         return [(tag, event.type, event.position) for tag in sorted(tags)]
+
+    def _tags_changed_by(self, retag: int) -> set[str]:
+        """Return every tag that an event of this retag carried before or after it."""
+        tags: set[str] = set()
+        for event in self._history.changed_by(retag):
+            own = {*self._history.tags(event, retag - 1), *self._history.tags(event, retag)}
+            tags.update(index_tags(tuple(own), event.stream, event.subject, event.key))
+        return tags
 
     def _count_present(self, entries: list[Entry]) -> int:
         if not entries:
@@ -87,11 +95,14 @@ class PostgresCheck(LogCheck):
     def _appended_tags(self) -> Iterable[tuple[int, str]]:
         return self._rows(f"select position, tags from {self._address.identifier}.appended_tags")
 
+    def _stored_positions(self) -> Iterable[tuple[str, int]]:
+        return self._rows(f"select source, position from {self._address.identifier}.tracking")
+
     def _append_rows(self, after: int, size: int) -> list[AppendRow]:
         return self._rows(self._append_rows_after, (after, size))
 
-    def _recorded_appends(self, after: int, size: int) -> list[RecordedAppend]:
-        return self._search.appends_page(after, size)
+    def _recorded_appends(self, span: Span, size: int) -> list[RecordedAppend]:
+        return self._search.appends_page(span, size)
 
 
 def check(address: Address, progress: Progress | None) -> CheckReport:
@@ -101,6 +112,16 @@ def check(address: Address, progress: Progress | None) -> CheckReport:
         try:
             prepare(connection, address, create=False)
             with connection.snapshot():
-                return PostgresCheck(connection, address, progress).run()
+                report = PostgresCheck(connection, address, progress).run()
+            if not report.problems:
+                leave_note(lambda: save_note(connection, address, LAST_CHECK))
+            return report
         finally:
             connection.close()
+
+
+def save_note(connection: Connection, address: Address, key: str) -> None:
+    """Note in the log that something was done now."""
+    with translated(address), connection.transaction():
+        connection.run(f"set local lock_timeout = '{PATIENCE_SECONDS:.0f}s'")
+        connection.raw.execute(address.sql("note_save"), (key,))

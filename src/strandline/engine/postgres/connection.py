@@ -18,9 +18,10 @@ from psycopg.pq.abc import PGresult
 from psycopg.waiting import Ready
 
 from ...errors import InvalidInput
+from ..past import Mark, Past
 from ..statements import load
 from .address import Address
-from .binary import Value
+from .binary import Value, bigint
 from .failures import bad_setting, first_line
 
 _OWN_PROCESS = load(__package__, "own_process")
@@ -36,7 +37,12 @@ Rows = list[tuple[Any, ...]]
 class Connection:
     """One connection. Every call is a transaction of its own, unless `transaction` is open."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, past: Past | None = None) -> None:
+        self.address = address
+        self.past = Past() if past is None else past
+        self.in_transaction = False
+        # Whether the server at the other end was seen to have the past. A pooler may give another server each time.
+        self.has_past = False
         self._connection = _connect(address)
         self._cursor = self._connection.cursor(binary=True)
         self._loading = Transformer(self._connection)
@@ -168,6 +174,7 @@ class Connection:
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Iterator[None]:
         self.run(begin)
+        self.in_transaction = True
         try:
             yield
             self.run("commit")
@@ -175,6 +182,8 @@ class Connection:
             with contextlib.suppress(psycopg.Error):
                 self._connection.rollback()
             raise
+        finally:
+            self.in_transaction = False
 
     @property
     def is_usable(self) -> bool:
@@ -186,6 +195,35 @@ class Connection:
     def notifications(self, seconds: float) -> bool:
         """Wait for a notification that this connection listens for; False if none came."""
         return any(True for _ in self._connection.notifies(timeout=seconds, stop_after=1))
+
+    def fits_past(self, mark: Mark, head: int, head_id: bytes | None, proof: bytes | None) -> bool:
+        """Whether a snapshot of the log fits the mark from before it was taken. Then its head becomes the mark.
+
+        The proof is the id of the event at the mark. A connection that is known to have the past needs none.
+        """
+        if self.in_transaction:  # which may see events that are not committed
+            return True
+        fits = head >= mark.position and (mark.position == 0 or self.has_past or proof == mark.id)
+        if head == mark.position and mark.position > 0 and head_id is not None:
+            fits = head_id == mark.id
+        self.has_past = fits and self.is_direct
+        if fits and head_id is not None:
+            self.past.saw(head, head_id)
+        return fits
+
+    def compare(self) -> bool:
+        """Raise if the log lost events that this store has seen; False if this is a replica that is behind."""
+        mark = self.past.mark
+        ((id_, head, is_replica),) = self.call(self.address.sql("compare"), (bigint(mark.position),))
+        has_past = mark.position == 0 or id_ == mark.id
+        self.has_past = has_past and self.is_direct
+        if has_past or (id_ is None and is_replica):
+            return bool(has_past)
+        if id_ is None:
+            loss = f"this store has seen event {mark.position}, and the log ends at {head} now"
+        else:
+            loss = f"event {mark.position} is not the one that this store has seen there"
+        raise self.past.lose(f"{self.address} went back in time: {loss}")
 
     def end_process(self, other: Connection) -> None:
         """End the server's part of this broken connection through another one; a pooler does that itself."""

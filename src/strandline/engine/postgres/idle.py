@@ -5,6 +5,7 @@ A queue would let whoever runs just now take what another one was woken for, aga
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 
@@ -67,5 +68,6 @@ class IdleConnections:
         """What was handed to somebody who waits no more."""
         with self._mutex:
             if waiting.connection is None:
-                self._waiting.remove(waiting)
+                with contextlib.suppress(ValueError):  # an interrupt kept the connection from coming over
+                    self._waiting.remove(waiting)
         return waiting.connection

@@ -18,12 +18,14 @@ MIGRATIONS: dict[str, tuple[str, ...]] = {
     "002 snapshots": ("schema_002",),
     "003 followers": ("schema_003",),
     "004 types in an index of the events": ("schema_004",),
+    "005 retags under every tag of what they changed": ("schema_005",),
+    "006 tracked positions, refusals and notes": ("schema_006",),
 }
 FUNCTIONS = (
     "types_v1",
     "seeks_v1",
-    "retag_v1",
-    "append_v2",
+    "retag_v2",
+    "append_v3",
     "read_v1",
     "count_v1",
     "save_snapshot_v1",
@@ -40,6 +42,9 @@ _PARTS = [
     "snapshot",
     "follower",
     "dead_letter",
+    "tracking",
+    "refusal",
+    "note",
     *FUNCTIONS,
 ]
 
@@ -180,6 +185,16 @@ def migrate(address: Address, *, dry_run: bool) -> tuple[int, list[str]]:
         finally:
             connection.close()
     return found, steps
+
+
+def logs(address: Address) -> list[str]:
+    """The names of the logs in the database of an address, as far as the role may use them."""
+    with translated(address):
+        connection = Connection(address)
+        try:
+            return [name for (name,) in connection.rows(load(__package__, "logs"))]
+        finally:
+            connection.close()
 
 
 def verify(connection: Connection, address: Address) -> None:

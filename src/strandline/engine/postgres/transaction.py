@@ -12,6 +12,7 @@ from psycopg.pq import TransactionStatus
 
 from ...errors import InvalidInput, StoreClosed
 from ..following import DeadLetter, FollowerRow, LeaseUse, transaction_is_over
+from ..past import Past
 from .address import Address
 from .connection import Connection, Parameters
 from .failures import is_lost, translate
@@ -40,9 +41,10 @@ class Statements:
 class Connections:
     """The connections of transactions: as many as there are, and some for the next."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, past: Past) -> None:
         self.address = address
         self.sql = Statements(address)
+        self._past = past
         self._idle: list[Connection] = []
         self._is_closed = False
 
@@ -50,18 +52,25 @@ class Connections:
         """A connection in a new transaction; one that broke while nobody used it is replaced."""
         if self._is_closed:
             raise StoreClosed("the store is closed")
+        self._past.check()
         while self._idle:
             with contextlib.suppress(IndexError):  # another thread was faster
                 connection = self._idle.pop()
                 try:
-                    connection.run(BEGIN)
-                    return connection
+                    return self._begun(connection)
                 except psycopg.Error as error:
-                    connection.close()
                     if not is_lost(error):
                         raise
-        connection = Connection(self.address)
-        connection.run(BEGIN)
+        return self._begun(Connection(self.address, self._past))
+
+    def _begun(self, connection: Connection) -> Connection:
+        try:
+            connection.run(BEGIN)
+            if not connection.has_past:
+                connection.compare()
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def give_back(self, connection: Connection) -> None:
@@ -98,10 +107,11 @@ class PostgresTransaction:
             connection.run("commit")
 
     def end(self) -> None:
-        connection, self._open = self._open, None
+        connection = self._open
         if connection is not None:
             with contextlib.suppress(psycopg.Error):
                 connection.raw.rollback()
+            self._open = None  # now: if an interrupt comes before, the next call goes on
             self._connections.give_back(connection)
 
     @property

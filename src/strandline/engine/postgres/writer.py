@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import errors as pg
 
 from ...append import AppendCondition, AppendRequest, AppendResult
-from ...errors import AppendConditionFailed, InvalidInput
+from ...errors import AppendConditionFailed, InvalidInput, TrackingConflict
 from ...event import Event, SequencedEvent
 from ...names import RETAGGED
 from ...query import Query
@@ -21,7 +21,7 @@ from .binary import Value
 from .connection import Connection
 from .search import Search, Statements, event_in
 
-_EVENT_COLUMNS = 6  # where they begin in a row of `append_v2`
+_EVENT_COLUMNS = 6  # where they begin in a row of `append_v3`
 
 
 class Writer:
@@ -92,13 +92,14 @@ class Writer:
 
     def _send(self, calls: Sequence[tuple[Value, ...]]) -> list[list[tuple[Any, ...]]]:
         """The answers to several calls in one transaction; a single one needs no round trips for that."""
+        search = Search(self._connection, self._sql)
         if len(calls) == 1 and not self._needs_begin:
             try:
-                return [_answer(self._connection.call(self._sql.append, calls[0]))]
+                return [_answer(search.append(calls[0]))]
             except pg.InvalidTransactionState:  # the session's default isolation level is a stricter one
                 self._needs_begin = True
         with self._connection.transaction():
-            return [_answer(self._connection.call(self._sql.append, call)) for call in calls]
+            return [_answer(search.append(call)) for call in calls]
 
     def _outcomes(self, batch: Batch, rows: list[tuple[Any, ...]]) -> Iterator[Outcome]:
         (_, _, _, head, *_), *refusals = rows
@@ -117,12 +118,13 @@ class Writer:
             appended = search.events_appended(first, last)  # they never change, so it can be done now
             is_same = is_repeat(request.events, appended)
             return result if is_same else id_conflict(request.events, appended)
+        if verdict == "tracked":
+            source, position = request.tracking  # type: ignore[misc]
+            return TrackingConflict(source=source, position=position, tracked=head)
         broken = request.condition.parts[part - 1]  # type: ignore[union-attr]
         if verdict == "beyond":
             return position_beyond_head(broken.after, head)
-        return AppendConditionFailed(
-            conflict=event_in(row, _EVENT_COLUMNS), query=broken.fail_if_events_match, after=broken.after
-        )
+        return AppendConditionFailed(conflict=event_in(row, _EVENT_COLUMNS), part=broken)
 
 
 class PostgresJudge(Judge):
@@ -148,7 +150,7 @@ class PostgresJudge(Judge):
     def lock(self, refused: int) -> None:
         """Take the lock of the log; the end of the transaction gives it back."""
         empty = Batch(record_conditions=False)
-        self._position = self._connection.call(self._sql.append, empty.parameters(refused, None))[0][3]
+        self._position = self._search.append(empty.parameters(refused, None))[0][3]
 
     def outcome(self, work: Work) -> Outcome:
         """Judge a request; of a retag that was sent before, see whether it was written."""
@@ -169,7 +171,7 @@ class PostgresJudge(Judge):
     def _insert(self, events: Sequence[Event], guard: AppendCondition | None) -> AppendResult:
         batch = Batch(record_conditions=self._record_conditions)
         batch.add_events(events, guard)
-        self._connection.call(self._sql.append, batch.parameters(0, self._time.given()))
+        self._search.append(batch.parameters(0, self._time.given()))
         result = batch.written(self._position, ())[1]
         self._position = result.last
         return result
@@ -195,6 +197,14 @@ class PostgresJudge(Judge):
 
     def _retags_after(self, after: int) -> list[SequencedEvent]:
         return list(self._search.matching(Query.types(RETAGGED), after))
+
+    def _tracked(self, source: str) -> int | None:
+        return self._search.tracked(source)
+
+    def _track(self, source: str, position: int) -> None:
+        batch = Batch(record_conditions=False)
+        batch.add(AppendRequest((), tracking=(source, position)))
+        self._search.append(batch.parameters(0, None))
 
     def _events_appended(self, first: int, last: int) -> list[SequencedEvent]:
         return self._search.events_appended(first, last)

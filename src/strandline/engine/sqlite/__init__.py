@@ -12,39 +12,45 @@ import os
 import threading
 import time as clock
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
 import apsw
 import msgspec
 
-from ...append import RecordedAppend
-from ...errors import StoreClosed, Unavailable
-from ...event import SequencedEvent
+from ...activity import AT_WORK, current, doing, may_write
+from ...append import AppendCondition, Check, RecordedAppend
+from ...errors import CorruptLog, StoreClosed, Unavailable
+from ...event import SequencedEvent, from_microseconds
 from ...query import Query
-from .. import Batch, Outcome, Page, Snapshot, Span, Stats
-from ..following import DeadLetter, FollowerRow, is_handling, not_answered
-from ..rules import Time, interrupted
-from .appends import recorded_appends
+from .. import Batch, Outcome, Page, Snapshot, Span, Stats, Usage
+from ..dry_run import dry_run
+from ..following import DeadLetter, FollowerRow, not_answered
+from ..notes import time_of
+from ..rules import LOCK_SECONDS, Time
+from .appends import append_holding, recorded_appends
 from .awaiting import AwaitedReads
+from .catalogue import Catalogue
 from .connection import (
     READER_CACHE_KIB,
     WRITER_CACHE_KIB,
     Connection,
-    FileLock,
     check_file,
     create_file,
     is_writable,
     translate,
     translated,
 )
+from .file_lock import FileLock
+from .log_file import LogFile
 from .names import Names
 from .recent import Recent
 from .schema import check_version, found_version, prepare, version, version_of
 from .search import Search
 from .statements import sql
 from .transaction import Pens, SqliteTransaction, followers_of, letters_of
-from .writer import Writer
+from .writer import TRACKED, Writer
 
 T = TypeVar("T")
 SHORT_READ = 500
@@ -59,6 +65,7 @@ _RECORDED_AT = sql("recorded_at")
 _STATS = sql("stats")
 _SNAPSHOT_LOAD = sql("snapshot_load")
 _SNAPSHOT_SAVE = sql("snapshot_save")
+_NOTE_SAVE = sql("note_save")
 _FOLLOWERS = sql("followers")
 _DEAD_LETTERS = sql("dead_letters")
 _DEAD_LETTER_COUNT = sql("dead_letter_count")
@@ -71,24 +78,34 @@ class SqliteEngine:
     log = "default"
     is_shared = True
 
-    def __init__(self, path: str, time: Time, *, record_conditions: bool = True, create: bool = True) -> None:
+    def __init__(
+        self,
+        path: str,
+        time: Time,
+        *,
+        record_conditions: bool = True,
+        create: bool = True,
+        lock_timeout: float = LOCK_SECONDS,
+    ) -> None:
         check_file(path, create=create)
         # Without links: whoever opens the file by another name waits for the same lock.
         self.url = self._path = os.path.realpath(path)
         self._time = time
+        self._record_conditions = record_conditions
         self._names = Names()
         self._recent = Recent(self._names)
         # First the turn of this process, then the lock between processes, then the connection: who reads through it
         # never waits for another process, nor for a handler that is at work.
-        # They know their owner, but nobody takes one twice.
-        self._turn = threading.RLock()
-        self._lock = threading.RLock()
+        # Each is taken by `with` only, which no interrupt can split.
+        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._beside = threading.Lock()
         self._reads_beside: Search | None = None
         self._awaited = AwaitedReads(self._look_at_once)
-        self._file_lock = FileLock(self._path)
+        self._file_lock = FileLock(self._path, lock_timeout)
         self._readers: list[Connection] = []
-        self._pens = Pens(self._path)
+        self._file = LogFile(self._path)
+        self._pens = Pens(self._path, self._file, lock_timeout)
         self._is_closed = False
         with translated(self._path):
             self._connection = self._open(create=create)
@@ -122,34 +139,36 @@ class SqliteEngine:
         return connection
 
     def _connect(self, *, writable: bool = True) -> Connection:
-        return Connection(self._path, cache_kib=WRITER_CACHE_KIB, writable=writable, is_patient=False)
+        with self._file.opening():
+            return Connection(self._path, cache_kib=WRITER_CACHE_KIB, writable=writable, is_patient=False)
 
     @property
-    def is_interrupted(self) -> bool:
-        return self._lock._is_owned() or self._turn._is_owned()  # type: ignore[attr-defined,no-any-return]
+    def is_lost(self) -> bool:
+        return self._file.past.is_lost
 
     def append(self, batch: Batch) -> list[Outcome]:
         self._check_writable()
-        if self.is_interrupted:
-            raise interrupted()
         try:
             with self._turn:
-                try:
-                    self._file_lock.acquire()
-                    works = batch()
-                    with self._lock:
-                        return self._writer.write(works)
-                finally:
-                    self._file_lock.release()  # harmless if an interrupt kept us from taking it
-        except (apsw.Error, OSError) as error:
+                return self._file_lock.hold(self._append, batch)
+        except Exception as error:
             ours = translate(error, self._path, written=None)
             if ours is None:
                 raise
             raise ours from error
 
+    def _append(self, batch: Batch) -> list[Outcome]:
+        works = batch()
+        self._file.check()
+        with self._lock:
+            return self._writer.write(works)
+
     def log_id(self) -> UUID:
-        ((log,),) = self._ask(lambda search: search.connection.rows(_LOG_ID))
-        return UUID(bytes=log, version=4)
+        def ask(search: Search) -> UUID:
+            ((log,),) = search.connection.rows(_LOG_ID)
+            return UUID(bytes=log, version=4)
+
+        return self._ask(ask)
 
     def head(self) -> int:
         return self._ask(lambda search: int((search.connection.rows(_HEAD) or [[0]])[0][0]))
@@ -164,10 +183,17 @@ class SqliteEngine:
         return await self._awaited.page(query, span, size)
 
     def exists(self, query: Query, after: int) -> bool:
-        return self._look(lambda search: search.first(query, after)) is not None
+        return self._look(lambda search: search.first(query, after), is_long=query.has_where) is not None
 
-    def count(self, query: Query) -> int:
-        return self._look(lambda search: search.count(query), is_long=True)
+    def count(self, query: Query, after: int) -> int:
+        return self._look(lambda search: search.count(query, after), is_long=not query.is_all)
+
+    def check(self, condition: AppendCondition, most: int) -> Check:
+        return self._look(lambda search: dry_run(search, condition, most), is_long=True)
+
+    def tracked(self, source: str) -> int | None:
+        rows = self._ask(lambda search: search.connection.rows(TRACKED, (source,)))
+        return int(rows[0][0]) if rows else None
 
     def now(self) -> int:
         return self._time.now(0)
@@ -185,16 +211,32 @@ class SqliteEngine:
 
         return self._look(find)
 
-    def appends_page(self, after: int, size: int) -> list[RecordedAppend]:
+    def appends_page(self, span: Span, size: int) -> list[RecordedAppend]:
         return self._look(
-            lambda search: recorded_appends(search.connection, self._names, after, size), is_long=True
+            lambda search: recorded_appends(search.connection, self._names, span, size), is_long=True
         )
+
+    def append_holding(self, position: int) -> RecordedAppend | None:
+        return self._look(lambda search: append_holding(search.connection, self._names, position))
+
+    def types_page(self, prefix: str, after: str, size: int) -> list[Usage]:
+        return self._look(lambda search: Catalogue(search).types(prefix, after, size), is_long=True)
+
+    def tags_page(self, prefix: str, after: str, size: int) -> list[Usage]:
+        return self._look(lambda search: Catalogue(search).tags(prefix, after, size), is_long=True)
+
+    def events_at(self, positions: Sequence[int]) -> list[SequencedEvent]:
+        is_long = len(positions) > SHORT_READ
+        return self._look(lambda search: search.events_at(positions), is_long=is_long)
 
     def events_with_ids(self, ids: Sequence[bytes]) -> list[SequencedEvent]:
         if not ids:
             return []
         wanted = list(ids)
-        return self._look(lambda search: search.connection.events(_EVENTS_WITH_IDS, (wanted,)), is_long=True)
+        return self._look(
+            lambda search: search.connection.events(_EVENTS_WITH_IDS, (wanted,)),
+            is_long=len(wanted) > SHORT_READ,
+        )
 
     def load_snapshot(self, projection: str, key: str) -> Snapshot | None:
         rows = self._ask(lambda search: search.connection.rows(_SNAPSHOT_LOAD, (projection, key)))
@@ -203,25 +245,38 @@ class SqliteEngine:
     def save_snapshot(self, snapshot: Snapshot) -> None:
         self._check_writable()
         self._check_open()
-        if is_handling():
-            return  # it would wait for the transaction of the handler that it is asked by
+        if not may_write():
+            return  # it would wait for the transaction of the handler that asks
 
+        self._save(_SNAPSHOT_SAVE, msgspec.structs.astuple(snapshot))
+
+    def save_note(self, key: str) -> None:
+        """Note that something was done now."""
+        self._check_writable()
+        self._save(_NOTE_SAVE, (key, str(self.now())))
+
+    def _save(self, statement: str, values: Sequence[Any]) -> None:
         def save(search: Search) -> None:
+            self._file.check()
             search.connection.roll_back()  # an interrupt may have left a transaction open
-            search.connection.run(_SNAPSHOT_SAVE, msgspec.structs.astuple(snapshot))
+            search.connection.run(statement, values)
 
-        with translated(self._path), self._turn, self._file_lock:
-            self._ask(save)
+        with translated(self._path):
+            doing(AT_WORK, self._write, partial(self._ask, save))
+
+    def _write(self, work: Callable[[], None]) -> None:
+        with self._turn:
+            self._file_lock.hold(work)
 
     def transaction(self) -> SqliteTransaction:
         self._check_writable()
         return SqliteTransaction(self._pens, self.now)
 
     def followers(self, name: str | None = None) -> list[FollowerRow]:
-        return followers_of(self._ask(lambda search: search.connection.rows(_FOLLOWERS, (name,))))
+        return self._ask(lambda search: followers_of(search.connection.rows(_FOLLOWERS, (name,))))
 
     def dead_letters(self, follower: str) -> list[DeadLetter]:
-        return letters_of(self._ask(lambda search: search.connection.rows(_DEAD_LETTERS, (follower,))))
+        return self._ask(lambda search: letters_of(search.connection.rows(_DEAD_LETTERS, (follower,))))
 
     def count_dead_letters(self, follower: str) -> int:
         rows = self._ask(lambda search: search.connection.rows(_DEAD_LETTER_COUNT, (follower,)))
@@ -241,7 +296,8 @@ class SqliteEngine:
     def stats(self) -> Stats:
         def ask(search: Search) -> Stats:
             execute = search.connection.rows
-            ((log, refused, tags, size),) = execute(_STATS, (str(list(search.recent_tags())),))
+            ((log, refused, tags, size, *notes),) = execute(_STATS, (str(list(search.recent_tags())),))
+            last_check, last_backup = map(time_of, notes)
             return Stats(
                 engine=self.name,
                 log=UUID(bytes=log, version=4),
@@ -252,18 +308,19 @@ class SqliteEngine:
                 types=len(search.types()),
                 tags=tags,
                 size_bytes=size + _size(f"{self._path}-wal"),
+                now=from_microseconds(self.now()),
+                record_conditions=self._record_conditions,
+                last_check=last_check,
+                last_backup=last_backup,
             )
 
         return self._look(ask, is_long=True)
 
     def close(self) -> None:
-        with self._turn:
-            with contextlib.suppress(apsw.Error, OSError):  # a lost count is no reason to fail
-                self._write_down_refusals()
-            self._close()
-
-    def _close(self) -> None:
-        with self._lock, self._beside:
+        with contextlib.suppress(apsw.Error, OSError, CorruptLog):  # a lost count is no reason to fail
+            if self._writer.refused and self._connection.is_writable and not self._is_closed:
+                self._write(self._write_down_refusals)
+        with self._turn, self._lock, self._beside:
             self._is_closed = True
             if self._reads_beside is not None:
                 self._reads_beside.connection.close()
@@ -278,54 +335,59 @@ class SqliteEngine:
         clock.sleep(LOOK_EVERY_SECONDS)
 
     def leave_to_parent(self) -> None:
-        self._file_lock.close()
-        self._pens.leave_to_parent()
+        """Nothing: `process.py` does it for every connection and lock."""
 
     def _write_down_refusals(self) -> None:
-        if self._writer.refused and self._connection.is_writable:
-            with self._file_lock, self._lock:
-                self._writer.count_refused()
+        with self._lock:
+            self._file.check()
+            self._writer.count_refused()
 
     def _look(self, question: Callable[[Search], T], *, is_long: bool = False) -> T:
         """The answer to a question about one snapshot of the log."""
         return self._ask(lambda search: search.in_snapshot(question), is_long=is_long)
 
     def _ask(self, question: Callable[[Search], T], *, is_long: bool = False) -> T:
+        before = current.get()
         try:
+            current.set(AT_WORK)  # as in `doing`, which would be one more call
+            self._file.check_now_and_then()
             if not is_long:
-                if self._lock._is_owned():  # type: ignore[attr-defined]
-                    raise interrupted()
                 with self._lock:
                     self._check_open()
                     return question(self._search)
             reader = self._take_reader()
             try:
-                return question(Search(reader, self._names, self._recent))
-            finally:
-                self._give_back(reader)
-        except (apsw.Error, OSError) as error:
+                answer = question(Search(reader, self._names, self._recent))
+            except BaseException:  # perhaps the connection is to blame
+                reader.close()
+                raise
+            self._give_back(reader)
+            return answer
+        except Exception as error:
             ours = translate(error, self._path)
             if ours is None:
                 raise
             raise ours from error
+        finally:
+            current.set(before)
 
     def _look_at_once(self, question: Callable[[Search], None]) -> bool:
         """Ask through a connection that nobody uses just now; False if there is none."""
+        return doing(AT_WORK, self._answer_at_once, question)
+
+    def _answer_at_once(self, question: Callable[[Search], None]) -> bool:
         # While a commit has the first one, and with many tasks that is most of the time, there is a second one.
         searches: tuple[tuple[Any, Callable[[], Search]], ...] = (
             (self._lock, lambda: self._search),
             (self._beside, self._search_beside),
         )
-        if self._lock._is_owned():  # type: ignore[attr-defined]
-            raise interrupted()
+        self._file.check_now_and_then()
         for lock, search in searches:
-            if lock.acquire(blocking=False):
-                try:
+            if not lock.locked():
+                with lock:
                     self._check_open()
                     search().in_snapshot(question)
                     return True
-                finally:
-                    lock.release()
         return False
 
     def _search_beside(self) -> Search:
@@ -347,7 +409,10 @@ class SqliteEngine:
         try:
             return self._readers.pop()
         except IndexError:
-            return Connection(self._path, cache_kib=READER_CACHE_KIB, writable=self._connection.is_writable)
+            with self._file.opening():
+                return Connection(
+                    self._path, cache_kib=READER_CACHE_KIB, writable=self._connection.is_writable
+                )
 
     def _give_back(self, reader: Connection) -> None:
         if self._is_closed or reader.in_transaction or len(self._readers) >= IDLE_READERS:

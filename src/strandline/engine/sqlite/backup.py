@@ -29,7 +29,7 @@ def backup(path: str, target: str, progress: Progress | None) -> BackupReport:
             head = _copy(path, unfinished, progress)
             _publish(unfinished, target)
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # the copy, or what kept it from being made, is what counts
             os.remove(unfinished)
     return BackupReport(os.path.abspath(target), head, os.path.getsize(target))
 

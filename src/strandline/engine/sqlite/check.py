@@ -13,7 +13,9 @@ from ...append import RecordedAppend
 from ...errors import CorruptLog
 from ...event import SequencedEvent
 from ...names import index_tags
+from .. import Span
 from ..checking import MAX_PROBLEMS, AppendRow, Entry, LogCheck
+from ..notes import LAST_CHECK, PATIENCE_SECONDS, leave_note
 from ..reports import CheckReport, Progress
 from ..rules import Time
 from . import SqliteEngine
@@ -81,11 +83,14 @@ class SqliteCheck(LogCheck):
     def _appended_tags(self) -> Iterable[tuple[int, str]]:
         return self._execute("select position, tags from appended_tags")
 
+    def _stored_positions(self) -> Iterable[tuple[str, int]]:
+        return self._execute("select source, position from tracking")
+
     def _append_rows(self, after: int, size: int) -> list[AppendRow]:
         return self._execute(_APPEND_ROWS, (after, size))
 
-    def _recorded_appends(self, after: int, size: int) -> list[RecordedAppend]:
-        return recorded_appends(self._connection, self._names, after, size)
+    def _recorded_appends(self, span: Span, size: int) -> list[RecordedAppend]:
+        return recorded_appends(self._connection, self._names, span, size)
 
 
 def check(path: str, progress: Progress | None) -> CheckReport:
@@ -96,6 +101,18 @@ def check(path: str, progress: Progress | None) -> CheckReport:
         connection = Connection(path, cache_kib=READER_CACHE_KIB, writable=writable)
         try:
             with connection.snapshot():
-                return SqliteCheck(connection, progress).run()
+                report = SqliteCheck(connection, progress).run()
         finally:
             connection.close()
+    if not report.problems:
+        leave_note(lambda: save_note(path, LAST_CHECK))
+    return report
+
+
+def save_note(path: str, key: str) -> None:
+    """Note in the log that something was done now."""
+    engine = SqliteEngine(path, Time(), create=False, lock_timeout=PATIENCE_SECONDS)
+    try:
+        engine.save_note(key)
+    finally:
+        engine.close()

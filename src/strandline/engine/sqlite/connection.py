@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import apsw
+import msgspec
 
+from ... import where
 from ...errors import CorruptLog, InvalidInput, NotFound, StrandlineError, Unavailable
-from .cursor import Insert, cursor
+from .cursor import Cursor, Insert, cursor
+from .file_lock import FileLock
+from .process import Gone, leak, process
 
 BUSY_MILLISECONDS = 10_000
 WRITER_CACHE_KIB = 32_768
 READER_CACHE_KIB = 8_192
 MAPPED_BYTES = 1 << 30  # read through the system's page cache: a commit does not make a reader start cold
+
+# Raised when code that reads rows meets other values than were written. Matchers may raise the same, see below.
+_UNREADABLE = (
+    *(LookupError, ValueError, TypeError, AttributeError, ArithmeticError, AssertionError, StopIteration),
+    msgspec.MsgspecError,
+)
 
 Execute = Callable[[str, Sequence[Any]], list[Any]]
 
@@ -30,30 +41,66 @@ class Connection:
     The store's own statements are prepared once: `rows`, `events`, `insert` (see `cursor.py`).
     """
 
+    _database: apsw.Connection = None  # type: ignore[assignment]  # a fork may come while this is made
+    _own: Cursor = None  # type: ignore[assignment]
+
     def __init__(self, path: str, *, cache_kib: int, writable: bool = True, is_patient: bool = True) -> None:
         flags = apsw.SQLITE_OPEN_READWRITE if writable else apsw.SQLITE_OPEN_READONLY
+        process.prepare(path)
+        process.add(self, path)
         # One thread at a time uses it, so SQLite need not lock it for every column of every row.
         self._database = apsw.Connection(path, flags=flags | apsw.SQLITE_OPEN_NOMUTEX)
         self._database.set_busy_timeout(BUSY_MILLISECONDS)
-        self._cursor = self._database.cursor()
         own = self._own = cursor(self._database, is_patient=is_patient)
         self.rows, self.slow_rows, self.events = own.rows, own.slow_rows, own.events
         self.find, self.insert = own.find, own.insert
-        self.is_writable = not self._database.readonly("main")
+        self.undo = own.undo
+        """Ends the transaction that is open. One call in C, so an interrupt in a `finally` cannot come before it."""
+        try:
+            self._set_up(cache_kib)
+            self.is_writable = writable and self._takes_writes()
+            if writable and not self.is_writable and is_writable(os.path.realpath(path)):
+                raise Unavailable(
+                    f"{path} could be opened for reading only, although this user may write it",
+                    hint="try again; see that this process may open more files: ulimit -n",
+                )
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self, cache_kib: int) -> None:
         self.run(f"pragma cache_size = -{cache_kib}")
         self.run("pragma synchronous = full")
         self.run(f"pragma mmap_size = {MAPPED_BYTES}")
         if sys.platform == "darwin":
             self.run("pragma fullfsync = on")  # fsync alone does not reach the disk there
 
+    def _takes_writes(self) -> bool:
+        """Whether the file, its -wal and its -shm were opened for writing. If one was not, SQLite says so only here."""
+        if self._database.readonly("main"):
+            return False
+        self._database.set_busy_timeout(0)
+        try:
+            self.run("begin immediate")
+            self.run("rollback")
+        except apsw.BusyError:  # another connection writes, and this one could have waited for it
+            return True
+        except apsw.ReadOnlyError:
+            return False
+        finally:
+            self._database.set_busy_timeout(BUSY_MILLISECONDS)
+        return True
+
     @property
     def database(self) -> apsw.Connection:
         """The connection of apsw."""
         return self._database
 
+    # A cursor for each call, not one for all: a statement that an interrupt stopped would hold on to its snapshot.
+
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a statement, or several, whatever a user wrote into it, and return its rows."""
-        return self._cursor.execute(statement, parameters).fetchall()
+        return self._database.execute(statement, parameters).fetchall()
 
     def ask(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
         """The rows of one statement, whatever a user wrote into it; it changes nothing."""
@@ -63,21 +110,22 @@ class Connection:
             begun.append(text)  # a second one could allow a third one to write
             return len(begun) == 1
 
-        self.run("pragma query_only = on")
+        cursor = self._database.cursor()
         try:
-            self._cursor.exec_trace = is_first
-            return self.execute(statement, parameters)
+            self.run("pragma query_only = on")
+            cursor.exec_trace = is_first
+            return cursor.execute(statement, parameters).fetchall()
         finally:
-            self._cursor.exec_trace = None
+            cursor.close(True)
             self.run("pragma query_only = off")
 
     def run(self, statement: str, parameters: Sequence[Any] = ()) -> None:
         """Run a statement, or several, for its effect."""
-        self._cursor.execute(statement, parameters).fetchall()
+        self._database.execute(statement, parameters).fetchall()
 
     def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement for each row of parameters."""
-        self._cursor.executemany(statement, rows)
+        self._database.executemany(statement, rows)
 
     @property
     def in_transaction(self) -> bool:
@@ -95,7 +143,7 @@ class Connection:
 
     def commit(self, inserts: Sequence[Insert], lock: FileLock) -> None:
         """Make the last inserts of the transaction and commit, which lets the next process in."""
-        lock.release_by(lambda file: self._own.commit(inserts, file))
+        lock.release_by(partial(self._own.commit, inserts))
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -110,59 +158,16 @@ class Connection:
     def close(self) -> None:
         """Close the connection; the last one to close tidies the file up."""
         self._own.close()
-        self._cursor.close(True)
         self._database.close()
+        process.remove(self)
 
-
-class FileLock:
-    """A lock between processes, on `<file>.lock`. The kernel queues those who wait; SQLite's own lock
-    makes them poll, and one process can starve another.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = f"{path}.lock"
-        self._file: int | None = None
-        self._is_held = False
-
-    def open(self) -> None:
-        """Open the lock file, which is made if need be."""
-        if self._file is None:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-    def acquire(self) -> None:
-        """Wait for the lock."""
-        self.open()
-        self._is_held = (
-            True  # before it is: whoever is interrupted while waiting lets go of what may be taken
-        )
-        fcntl.flock(self._file, fcntl.LOCK_EX)  # type: ignore[arg-type]
-
-    def release(self) -> None:
-        """Let the next one in, if that was not done."""
-        if self._is_held and self._file is not None:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
-        self._is_held = False
-
-    def release_by(self, release: Callable[[int], None]) -> None:
-        """Have somebody else let the next one in, who is given the file."""
-        assert self._file is not None
-        release(self._file)
-        self._is_held = False
-
-    def __enter__(self) -> None:
-        self.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def __del__(self) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the lock file. A forked process that does so leaves the lock to its parent."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+    def leave_to_parent(self) -> None:
+        """Never touch the file again: this process is a fork of the one that opened it."""
+        for inherited in (self._database, self._own):
+            leak(inherited)
+        gone: Any = Gone()
+        self._database = self._own = self.undo = gone
+        self.rows = self.slow_rows = self.events = self.find = self.insert = gone
 
 
 def check_file(path: str, *, create: bool) -> None:
@@ -181,6 +186,11 @@ def check_file(path: str, *, create: bool) -> None:
         raise NotFound(
             f"there is no store at {path}", hint="check the path; strandline append makes a new one"
         )
+    if os.path.exists(path) and (names := os.stat(path).st_nlink) > 1:
+        raise InvalidInput(
+            f"{path} has {names} names (hard links), and SQLite keeps the newest events in a file beside one of them",
+            hint=f"remove the other names; find them: find / -samefile {shlex.quote(path)}",
+        )
 
 
 def is_writable(path: str) -> bool:
@@ -197,11 +207,13 @@ def create_file(path: str) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
-def translate(  # noqa: C901, PLR0911  (a table)
+def translate(  # noqa: C901, PLR0911, PLR0912  (a table)
     error: BaseException, path: str, *, written: bool | None = False
 ) -> StrandlineError | None:
     """The error to raise instead of one of SQLite's or the system's; None to let it pass."""
     match error:
+        case StrandlineError():
+            return None
         case apsw.Error() if _says_full(error):
             return Unavailable(f"no space left for {path}", hint="free some space, then send the same again")
         case apsw.NotADBError():
@@ -209,14 +221,18 @@ def translate(  # noqa: C901, PLR0911  (a table)
                 f"{path} is not a Strandline store", hint="check the path, or name a new file"
             )
         case apsw.CorruptError() | apsw.SQLError():  # our statements are right, so the tables are not
-            return CorruptLog(
-                f"{path} is damaged: {error}", hint=f"run: strandline check {path}; then restore a backup"
-            )
+            return CorruptLog(f"{path} is damaged: {error}", hint=how_to_mend(path))
         case OSError(errno=errno.ENAMETOOLONG):
             return _too_long(path)
         case apsw.ReadOnlyError() | apsw.PermissionsError() | PermissionError() | OSError(errno=errno.EROFS):
             return Unavailable(f"{path} cannot be written: {error}", hint=_how_to_write(path))
-        case apsw.BusyError() | apsw.LockedError():
+        case apsw.NoMemError():
+            return Unavailable(
+                f"no memory left to read or write {path}",
+                hint="free some memory, then send the same again",
+                written=written,
+            )
+        case apsw.BusyError() | apsw.LockedError() | apsw.ProtocolError():
             return Unavailable(
                 f"{path} is locked by another program: {error}", hint="close it and send the same again"
             )
@@ -228,7 +244,24 @@ def translate(  # noqa: C901, PLR0911  (a table)
             return Unavailable(f"reading or writing {path} failed: {error}", written=written)
         case apsw.ConnectionClosedError():
             return Unavailable(f"the connection to {path} is closed: {error}", written=written)
+    if isinstance(error, _UNREADABLE) and not _is_of_a_matcher(error):
+        said = f"{type(error).__name__}: {error}"
+        return CorruptLog(f"{path} holds values that were never written: {said:.200}", hint=how_to_mend(path))
     return None
+
+
+def _is_of_a_matcher(error: BaseException) -> bool:
+    """Whether an error came out of the matcher of a query: then the query is to blame, and not the file."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_globals.get("__name__") == where.__name__ for frame, _ in frames)
+
+
+def how_to_mend(path: str) -> str:
+    """What to do with a damaged file."""
+    return (
+        f"run: strandline check {shlex.quote(path)}. If it finds damage, restore a backup, as docs/operations.md"
+        " says. If it finds none, a read of the disk failed: look at the system's log, and try again"
+    )
 
 
 def _refuse_long_name(path: str) -> None:
@@ -268,7 +301,7 @@ def translated(path: str) -> Iterator[None]:
     """Raise our errors instead of SQLite's."""
     try:
         yield
-    except (apsw.Error, OSError) as error:
+    except Exception as error:
         ours = translate(error, path)
         if ours is None:
             raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 from array import array
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain, starmap
 from typing import Any, Protocol
 
@@ -28,6 +29,8 @@ class Cursor(Protocol):
     """Runs statements through one connection, for one thread at a time."""
 
     find: Find | None
+    undo: Callable[[], object]
+    """Ends the transaction that is open, in one call in C."""
 
     def begin(self, patience: int) -> None:
         """Begin to write; wait so many milliseconds if somebody else does."""
@@ -49,8 +52,11 @@ class Cursor(Protocol):
         """Run `insert … values (…)` with each of the rows."""
         ...
 
-    def commit(self, inserts: Sequence[Insert], lock_file: int) -> None:
-        """Make the inserts, commit, and let go of the lock on the file: nobody waits for an interpreter in between."""
+    def commit(self, inserts: Sequence[Insert], lock_file: int) -> bool:
+        """Make the inserts, commit, and let go of the lock on the file: nobody waits for an interpreter in between.
+
+        False if the log is committed, but the system did not let go of the lock.
+        """
         ...
 
     def close(self) -> None:
@@ -68,10 +74,12 @@ class ApswCursor:
     SIZES = (16, 4, 1)
 
     def __init__(self, connection: apsw.Connection) -> None:
-        self._cursor = connection.cursor()
+        # A cursor for each call, not one for all: a statement that an interrupt stopped would hold on to its snapshot.
+        self._connection = connection
+        self.undo: Callable[[], object] = partial(connection.execute, "rollback")
 
     def begin(self, patience: int) -> None:  # which the connection has
-        self._cursor.execute("begin immediate")
+        self._connection.execute("begin immediate")
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         return list(self._execute(statement, parameters))
@@ -87,20 +95,26 @@ class ApswCursor:
         for size in self.SIZES:
             text = begin + values + ",".join([row] * size)
             while len(rows) - done >= size:
-                self._cursor.execute(text, [*chain.from_iterable(rows[done : done + size])])
+                self._connection.execute(text, [*chain.from_iterable(rows[done : done + size])])
                 done += size
 
-    def commit(self, inserts: Sequence[Insert], lock_file: int) -> None:
+    def commit(self, inserts: Sequence[Insert], lock_file: int) -> bool:
         for statement, rows in inserts:
             self.insert(statement, rows)
-        self._cursor.execute("commit")
-        fcntl.flock(lock_file, fcntl.LOCK_UN)
+        self._connection.execute("commit")
+        try:
+            fcntl.flock(lock_file, fcntl.LOCK_UN)
+        except OSError:
+            return False
+        return True
 
     def close(self) -> None:
-        self._cursor.close(True)
+        """Let a later call say that this is closed."""
+        self._connection = apsw.Connection(":memory:")
+        self._connection.close()
 
     def _execute(self, statement: str, parameters: Sequence[Any]) -> Any:
-        return self._cursor.execute(
+        return self._connection.execute(
             statement, [_array(value) if isinstance(value, list) else value for value in parameters]
         )
 

@@ -292,6 +292,10 @@ cdef class Cursor:
         finally:
             reset(statement)
 
+    def undo(self):
+        """End the transaction that is open."""
+        self.ask("rollback", (), False, self.is_patient)
+
     def rows(self, str text, parameters=()):
         """The rows of a statement."""
         return self.ask(text, tuple(parameters), False, self.is_patient)
@@ -461,11 +465,11 @@ cdef class Cursor:
             reset(insert.statement)
 
     def commit(self, inserts, int lock_file):
-        """Insert rows, commit, and let go of the lock on a file."""
+        """Insert rows, commit, and let go of the lock on a file; False if the system did not let go of it."""
         cdef sqlite3_stmt *end = self.prepared("commit", ()).statement
         cdef list made = [Rows(self.prepared(text, rows[0]), rows) for text, rows in inserts if rows]
         cdef Insert[MOST_INSERTS] each
-        cdef int count = len(made), index, code = DONE
+        cdef int count = len(made), index, code = DONE, unlocked = -1
         if count > MOST_INSERTS:
             raise ValueError(f"{count} inserts are more than {MOST_INSERTS}")
         for index in range(count):
@@ -479,9 +483,10 @@ cdef class Cursor:
                 if code == DONE:
                     code = step(end)
                 if code == DONE:
-                    flock(lock_file, LOCK_UN)
+                    unlocked = flock(lock_file, LOCK_UN)
             if code != DONE:
                 self.failed()
+            return unlocked == 0
         finally:
             for index in range(count):
                 reset(each[index].statement)

@@ -30,10 +30,11 @@ assert TYPE_BITS == PYTHON_TYPE_BITS
 
 cdef str NEWLINE = "\n"
 
-cdef Slot REQUEST_EVENTS, REQUEST_CONDITION, REQUEST_UNLESS_EXISTS
+cdef Slot REQUEST_EVENTS, REQUEST_CONDITION, REQUEST_UNLESS_EXISTS, REQUEST_TRACKING
 find_slot(&REQUEST_EVENTS, AppendRequest, "events")
 find_slot(&REQUEST_CONDITION, AppendRequest, "condition")
 find_slot(&REQUEST_UNLESS_EXISTS, AppendRequest, "unless_exists")
+find_slot(&REQUEST_TRACKING, AppendRequest, "tracking")
 
 cdef Slot PART_QUERY, PART_AFTER, CONDITION_PARTS
 find_slot(&PART_QUERY, AppendCondition, "fail_if_events_match")
@@ -124,7 +125,7 @@ cdef class Plain:
 
     cdef bint is_free(self, request, set taken, long long retagged_at) except -1:
         """Whether the append is to be written for certain; if not, `Judge` knows."""
-        if get_slot(request, &REQUEST_UNLESS_EXISTS) is not None:
+        if get_slot(request, &REQUEST_UNLESS_EXISTS) is not None or get_slot(request, &REQUEST_TRACKING) is not None:
             return False
         cdef tuple events = get_slot(request, &REQUEST_EVENTS)
         cdef long long after, head, indexed_to

@@ -8,14 +8,15 @@ import time
 import apsw
 
 from ...errors import CorruptLog, InvalidInput, NotFound, SchemaMismatch
-from .connection import READER_CACHE_KIB, WRITER_CACHE_KIB, Connection, FileLock, check_file, translated
+from .connection import READER_CACHE_KIB, WRITER_CACHE_KIB, Connection, check_file, translated
+from .file_lock import FileLock
 from .statements import sql
 
 WAL_ATTEMPTS = 1_000
 APPLICATION_ID = 0x5374726C  # "Strl", which `file` and SQLite show
 
 # Numbered from 1, in order; a step that was released never changes, and none drops anything.
-MIGRATIONS = {name: sql(name) for name in ("schema_001", "schema_002", "schema_003")}
+MIGRATIONS = {name: sql(name) for name in ("schema_001", "schema_002", "schema_003", "schema_004")}
 
 
 def version() -> int:

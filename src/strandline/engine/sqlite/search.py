@@ -113,7 +113,8 @@ class Search:
             self.look()
             return question(self)
         finally:
-            connection.roll_back()
+            if connection._database.in_transaction:
+                connection.undo()
 
     def forget_numbers(self) -> None:
         """Names that a transaction gave numbers to may have others now."""
@@ -172,24 +173,34 @@ class Search:
             first = _earlier(first, self._execute(_FIRST, (seeks, after, self.indexed_to))[0][0])
         return first
 
-    def count(self, query: Query) -> int:
-        """How many events match."""
+    def count(self, query: Query, after: int = 0) -> int:
+        """How many events after a position match."""
         if query.is_all:
-            return self.head
+            return max(0, self.head - after)
         if query.has_where:
-            return sum(1 for _ in self.matching(query))
-        return sum(map(len, self._pages(lambda within: self.positions(query, within, CANDIDATES * 20))))
+            return sum(1 for _ in self.matching(query, after))
+        return sum(map(len, self._matching_positions(query, after)))
 
-    def matching(self, query: Query) -> Iterator[SequencedEvent]:
-        """Every event that matches."""
-        for page in self._pages(lambda within: self.positions(query, within, CANDIDATES * 20)):
+    def matching(self, query: Query, after: int = 0) -> Iterator[SequencedEvent]:
+        """Every event after a position that matches."""
+        for page in self._matching_positions(query, after):
             yield from _filtered(query, self.events_at(page))
+
+    def _matching_positions(self, query: Query, after: int) -> Iterator[list[int]]:
+        """The positions of the events that match, `where` aside, in pages."""
+        return self._pages(
+            lambda within: self.positions(query, within, CANDIDATES * 20), Range(after, self.head)
+        )
 
     def last_of_type(self, type_: int) -> int | None:
         """The last position of a type."""
         within = Range(0, self.head, backwards=True)
         found = self._item_positions(Wanted(QueryItem(), [EVERY_EVENT], [type_], []), within, 1)
         return found[0] if found else None
+
+    def name_of(self, number: int) -> str:
+        """The name that has a number."""
+        return self._names.text(self.connection, number)
 
     def types(self) -> set[int]:
         """The types of the log."""

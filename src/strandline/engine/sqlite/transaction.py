@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import WeakSet
 
 import apsw
 import msgspec
 
 from ...errors import InvalidInput, StoreClosed
 from ..following import DeadLetter, FollowerRow, LeaseUse, transaction_is_over
-from .connection import READER_CACHE_KIB, Connection, FileLock, translated
+from .connection import READER_CACHE_KIB, Connection, translated
+from .file_lock import FileLock
+from .log_file import LogFile
+from .process import forked, process
 from .statements import sql
 
 IDLE_PENS = 4
@@ -48,9 +50,9 @@ _TABLES_OF_LOG = {
 class Pen:
     """What it takes to write: a connection and a lock that nobody else has."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, lock_timeout: float) -> None:
         self.connection = Connection(path, cache_kib=READER_CACHE_KIB)
-        self.lock = FileLock(path)
+        self.lock = FileLock(path, lock_timeout)
         self.is_in_own_hands = True
         self.connection.database.authorizer = self._authorize
 
@@ -81,26 +83,34 @@ class Pen:
 class Pens:
     """The pens of a store: as many as there are transactions, and some for the next."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, file: LogFile, lock_timeout: float) -> None:
         self.path = path
+        self.file = file
+        self._lock_timeout = lock_timeout
         self._idle: list[Pen] = []
-        self._locks: WeakSet[FileLock] = WeakSet()
         self._is_closed = False
+        self._is_inherited = False
+        process.add(self)
+
+    def leave_to_parent(self) -> None:
+        """Make no more pens: one of this process would wait for the parent, which may wait for this process."""
+        self._is_inherited = True
 
     def take(self) -> Pen:
         """One that nobody uses."""
+        if self._is_inherited:
+            raise forked()
         if self._is_closed:
             raise StoreClosed("the store is closed")
         try:
             return self._idle.pop()
         except IndexError:
-            pen = Pen(self.path)
-            self._locks.add(pen.lock)
-            return pen
+            with self.file.opening():
+                return Pen(self.path, self._lock_timeout)
 
-    def give_back(self, pen: Pen) -> None:
-        """Somebody else may use it."""
-        if self._is_closed or pen.connection.in_transaction or len(self._idle) >= IDLE_PENS:
+    def give_back(self, pen: Pen, *, is_sound: bool) -> None:
+        """Keep a pen for the next transaction, if the last one went well."""
+        if not is_sound or self._is_closed or pen.connection.in_transaction or len(self._idle) >= IDLE_PENS:
             pen.close()
         else:
             self._idle.append(pen)
@@ -108,43 +118,44 @@ class Pens:
     def close(self) -> None:
         """Close those that are idle; the others are closed when they are given back."""
         self._is_closed = True
+        process.remove(self)
         while self._idle:
             self._idle.pop().close()
-
-    def leave_to_parent(self) -> None:
-        """Let go of the locks that a forked process shares with its parent."""
-        for lock in self._locks:
-            lock.close()
 
 
 class SqliteTransaction:
     """See `Transaction`."""
 
+    _open: Pen | None = None  # also of one that an interrupt kept from being made
+
     def __init__(self, pens: Pens, now: Callable[[], int]) -> None:
         self._pens = pens
-        self._open: Pen | None = None
+        self._is_committed = False
         self.now = now
 
     def begin(self) -> None:
         with translated(self._pens.path):
             pen = self._open = self._pens.take()
             pen.lock.acquire()
+            self._pens.file.check()
             pen.run(_BEGIN)
 
     def commit(self) -> None:
         self._own(_COMMIT, ())
+        self._is_committed = True
 
     def end(self) -> None:
-        pen, self._open = self._open, None
+        pen = self._open
         if pen is None:
             return
         try:
-            with contextlib.suppress(apsw.Error):  # then it is in a transaction still, and is not kept
+            with contextlib.suppress(apsw.Error):  # a pen whose work failed is not kept
                 if pen.connection.in_transaction:
                     pen.run(_ROLL_BACK)
         finally:
             pen.lock.release()
-            self._pens.give_back(pen)
+        self._open = None  # now: if an interrupt comes before, the next call goes on
+        self._pens.give_back(pen, is_sound=self._is_committed)
 
     def __del__(self) -> None:
         self.end()
@@ -169,7 +180,8 @@ class SqliteTransaction:
         self._own(_CREATE, msgspec.structs.astuple(row))
 
     def find(self, name: str) -> FollowerRow | None:
-        return next(iter(followers_of(self._own(_FIND, (name,)))), None)
+        with translated(self._pens.path):
+            return next(iter(followers_of(self._own(_FIND, (name,)))), None)
 
     def save(self, row: FollowerRow) -> None:
         self._own(_SAVE, msgspec.structs.astuple(row))
@@ -184,7 +196,8 @@ class SqliteTransaction:
         return {name for rows in found for (name,) in rows}
 
     def find_letter(self, follower: str, position: int) -> DeadLetter | None:
-        return next(iter(letters_of(self._own(_LETTER, (follower, position)))), None)
+        with translated(self._pens.path):
+            return next(iter(letters_of(self._own(_LETTER, (follower, position)))), None)
 
     def save_letter(self, letter: DeadLetter) -> None:
         self._own(_SAVE_LETTER, msgspec.structs.astuple(letter))
@@ -204,11 +217,13 @@ class SqliteTransaction:
 
 
 def followers_of(rows: Sequence[Sequence[Any]]) -> list[FollowerRow]:
-    """Rows of the table `follower`."""
+    """Rows of the table `follower`, which raise if their values are of other types than were written."""
     named = (dict(zip(FollowerRow.__struct_fields__, row, strict=True)) for row in rows)
-    return [FollowerRow(**row | {"is_paused": bool(row["is_paused"])}) for row in named]
+    return [msgspec.convert(row | {"is_paused": bool(row["is_paused"])}, FollowerRow) for row in named]
 
 
 def letters_of(rows: Sequence[Sequence[Any]]) -> list[DeadLetter]:
     """Rows of the table `dead_letter`."""
-    return [DeadLetter(*row) for row in rows]
+    return [
+        msgspec.convert(dict(zip(DeadLetter.__struct_fields__, row, strict=True)), DeadLetter) for row in rows
+    ]

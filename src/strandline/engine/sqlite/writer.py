@@ -14,7 +14,8 @@ from .. import Outcome, Work
 from ..judge import Judge, PlannedChange
 from ..rules import Time, record_status
 from .conditions import NOT_AUDITABLE, NOT_RECORDED, Shape, pack
-from .connection import Connection, Execute, FileLock
+from .connection import Connection, Execute
+from .file_lock import FileLock
 from .names import Interning, Names
 from .pending import EVENT_INSERT, POSTING_INSERT, PendingEvents, Settling
 from .recent import Recent, Segment
@@ -34,6 +35,8 @@ _SHAPE_INSERT = sql("shape_insert")
 _RETAG_EVENT = sql("retag_event")
 _KEEP_APPENDED_TAGS = sql("keep_appended_tags")
 _COUNT_REFUSED = sql("count_refused")
+TRACKED = sql("tracked")
+_TRACK = sql("track")
 
 
 class Writer(Judge):
@@ -69,6 +72,7 @@ class Writer(Judge):
         self._new_entries = 0
         self._taken: set[bytes] = set()
         self._new_shapes: dict[Shape, int] = {}
+        self._has_tracked = False
         self._plain = plain and plain.Plain(
             self._search, self._interning, time, self._shapes, self._pending.rows, record_conditions
         )
@@ -85,13 +89,14 @@ class Writer(Judge):
                 if self._plain is None
                 else self._plain.outcomes(self, batch)
             )
-            if self._search.head > self._new.after:
+            if self._search.head > self._new.after or self._has_tracked:
                 self._commit()
             # Last: whatever comes before it makes the next one look again.
             self._known_head = self._search.head
             return outcomes
         finally:
-            self._connection.roll_back()
+            if self._connection._database.in_transaction:
+                self._connection.undo()
 
     def count_refused(self) -> None:
         """Write down the refusals that no commit has carried yet."""
@@ -108,6 +113,7 @@ class Writer(Judge):
         self._interning.rolled_back()
         self._new_shapes.clear()
         self._new_entries = 0
+        self._has_tracked = False
         self._connection.roll_back()
         self._connection.begin()
         search = self._search
@@ -173,6 +179,14 @@ class Writer(Judge):
     def _retags_after(self, after: int) -> list[SequencedEvent]:
         query = Query.types(RETAGGED)
         return self._search.candidates(query, Range(after, self._search.head), self._search.head)
+
+    def _tracked(self, source: str) -> int | None:
+        rows = self._execute(TRACKED, (source,))
+        return int(rows[0][0]) if rows else None
+
+    def _track(self, source: str, position: int) -> None:
+        self._execute(_TRACK, (source, position))
+        self._has_tracked = True
 
     def _events_appended(self, first: int, last: int) -> list[SequencedEvent]:
         return self._connection.events(_EVENTS_APPENDED, (first - 1, last))

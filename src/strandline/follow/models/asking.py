@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from ...append import MAX_POSITION
 from ...engine import Span
 from ...engine.following import FollowerRow
 from ...errors import InvalidInput, NotFound, Unavailable
+from ...names import MAX_POSITION
 from ..steps import Look, Steps, Wait, at_once
 from .making import Made
 
@@ -22,6 +22,7 @@ def prepare(made: Made) -> Steps[None]:
     """Make the table if need be."""
     if (yield Look(made.row)) is None:
         yield from at_once(made.engine, made.prepare)
+    yield Look(made.check_table)
 
 
 def run(made: Made, batch: int, until: Callable[[], int | None]) -> Steps[int]:
@@ -41,7 +42,8 @@ def ask(made: Made, question: Callable[[], T]) -> Steps[T]:
     try:
         return (yield Look(question))  # type: ignore[no-any-return]
     except InvalidInput:
-        yield Look(made.row)  # which tells if the table has another shape since
+        yield Look(made.row)  # raises if the table has another shape since
+        yield Look(made.check_table)
         raise
 
 

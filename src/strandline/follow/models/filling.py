@@ -6,13 +6,14 @@ import contextlib
 import importlib
 from collections.abc import Callable, Sequence
 from functools import partial
+from threading import get_ident
 from typing import Protocol
 
 import msgspec
 
-from ...append import MAX_POSITION
 from ...engine.following import FollowerRow, Transaction
 from ...errors import FollowerFailed, InvalidInput, StrandlineError
+from ...names import MAX_POSITION
 from ..blocking import Followed
 from ..lease import Lease, LeaseLost, taken
 from ..steps import Look, Steps, Wait, at_once
@@ -70,15 +71,14 @@ def fill(shadows: Sequence[Made], bulk: Bulk) -> Steps[bool]:
             yield Wait(MAX_POSITION, POLL_SECONDS)
             continue
         held = [Lease(row) for row in rows]
-        leases.began()
+        run = object()
         try:
+            leases.runs[run] = get_ident()
             for lease in held:
-                leases.add(lease)
+                leases.add(lease, run)
             yield from _fill(lacking, held, bulk)
         finally:
-            for lease in held:
-                leases.remove(lease)
-            leases.ended()
+            leases.runs.pop(run, None)
     return False
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ...engine import Engine
 from ...engine.following import FollowerRow
-from ..options import query_and_version
+from ..options import MAKE_ANEW, query_and_version
 from ..status import FollowerStatus, status_of
 from .columns import POSITION, identifier
 from .making import MODEL, REBUILD
@@ -55,11 +55,11 @@ def newest_rows(engine: Engine, table: str, limit: int) -> Sequence[Sequence[Any
 
 def _status(engine: Engine, table: str, live: FollowerRow | None, shadow: FollowerRow | None) -> ModelStatus:
     row = live or FollowerRow(f"{MODEL}{table}", "", 0, 0, 0)  # it is made by its first rebuild
+    rows = count_rows(engine, table) if columns_of(engine, table) else None
+    if live is not None and rows is None:
+        row = msgspec.structs.replace(row, error=f"its table is gone: {MAKE_ANEW}")
     return ModelStatus(
-        table,
-        status_of(engine, row),
-        count_rows(engine, table) if columns_of(engine, table) else None,
-        None if shadow is None else status_of(engine, shadow),
+        table, status_of(engine, row), rows, None if shadow is None else status_of(engine, shadow)
     )
 
 

@@ -19,7 +19,7 @@ from ...names import RETAGGED
 from ...query import Query
 from ..blocking import Followed
 from ..follower import Follower
-from ..options import Options
+from ..options import MAKE_ANEW, Options
 from ..steps import Steps
 from .folding import Folding
 from .table import SHADOW, dialect_of, table_of
@@ -72,6 +72,14 @@ class Made:
         if row is not None:
             self.follower.kept.check(row)
         return row
+
+    def check_table(self) -> None:
+        """Raise if the follower has filled a table that is not there any more."""
+        if self.table.is_missing(self.engine):
+            raise FollowerFailed(
+                f"the table {self.table.name!r} is gone: it was dropped, or the log was restored without it",
+                hint=MAKE_ANEW,
+            )
 
     def refill(self, found: Sequence[SequencedEvent], tx: Transaction) -> None:
         """The handler of a shadow table, which somebody else may have put in place meanwhile: then it begins again."""

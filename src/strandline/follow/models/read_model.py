@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeVar, cast, overload
 
 from ...append import check_position
-from ...domain.drive import drive, drive_async
+from ...domain.drive import drive_async
 from ...domain.projection import Projection
 from ...domain.shape import shape_of
 from ...errors import InvalidInput
@@ -210,7 +210,7 @@ class ReadModel(Generic[P]):
         if _is_async(chosen):
             take = AsyncSteps(cast("AsyncFollowed", chosen), made.follower.is_over).take
             return drive_async(steps, take, errors=INTERRUPTS)
-        return drive(steps, made.follower.steps.take, errors=INTERRUPTS)
+        return made.follower.perform(steps)
 
 
 def _is_async(store: Store) -> bool:

@@ -70,6 +70,10 @@ class Table:
         """Whether there is a table of that name."""
         return bool(tx.execute(self._exists, (self.name,)))
 
+    def is_missing(self, engine: Engine) -> bool:
+        """Whether there is no table of that name, outside a transaction."""
+        return not engine.rows(self._exists, (self.name,))
+
     def create(self, tx: Transaction) -> None:
         """Make it."""
         parts = ", ".join([*self.columns.definitions, f"primary key ({', '.join(self.columns.key)})"])

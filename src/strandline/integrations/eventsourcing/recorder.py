@@ -16,12 +16,11 @@ from eventsourcing.dcb.api import (
 from eventsourcing.persistence import IntegrityError
 
 from ...append import AppendCondition, AppendResult
+from ...engine.retags import concerning_retag
 from ...errors import StrandlineError, Unavailable
 from ...event import Event
-from ...names import RETAGGED
 from ...query import Query
 from ...reading import Read
-from ...retag import changes_of
 from ...store import EventStore
 from .translation import from_event, to_after, to_condition, to_event, to_query, to_their_error
 
@@ -55,16 +54,12 @@ class Recorder(DCBRecorder):
             raise to_their_error(error) from error
 
     def _check_state_at(self, start: int, query: Query, head: int) -> None:
-        tags = {tag for item in query.items for tag in item.tags}
-        if not start or not tags:
-            return  # nothing was read before, or nothing that depends on tags
-        for event in self.store.read(Query.types(RETAGGED), after=start, until=head):
-            for change in changes_of(event):
-                if change.position <= start and not tags.isdisjoint((*change.removed, *change.added)):
-                    raise IntegrityError(
-                        f"event {change.position} was retagged at position {event.position}, so what was read"
-                        f" up to {start} may have changed: read from the beginning and decide again"
-                    )
+        retag = concerning_retag(self.store.engine, query, (0, start), start, head)
+        if retag is not None:
+            raise IntegrityError(
+                f"the retag at position {retag.position} changed an event that was read, or should have been read, up"
+                f" to {start}: read from the beginning and decide again"
+            )
 
     def append(self, events: Sequence[DCBEvent], condition: DCBAppendCondition | None = None) -> int:
         """Write the events atomically and return the last position; `IntegrityError` if the condition fails."""

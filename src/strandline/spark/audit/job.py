@@ -47,7 +47,7 @@ def run(spark: SparkSession, url: str, log: str, *, block: int = BLOCK) -> Audit
         carried = events = keep(present(table(spark, "events", url, log, stats.head)))
         has_retags = events.where(is_retag()).count() > 0
         # Looked for when all events are read: then no event has tags of a retag that is not known.
-        retags = engine.count(Query.types(RETAGGED))
+        retags = engine.count(Query.types(RETAGGED), 0)
         if retags:
             told = frames.events(
                 spark, url, log=log, query=Query.types(RETAGGED), columns=("position", "data")

@@ -1,7 +1,7 @@
 """Which recorded conditions did not hold.
 
-Types and tags settle nearly everything, and Spark settles that by itself. What is left is little: items with a `where`
-of which a candidate is in range, and retags in between. There the log's own match function has the last word.
+Types and tags settle nearly everything, and Spark settles that by itself. The log's own match function has the last word
+on items with a `where` that have a candidate in range.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from .asked import items
-from .matching import flips, matches
+from .matching import concerned, matches
 from .nearest import nearest
 from .payload import does_match
 
@@ -43,7 +43,10 @@ def broken(log: Log, keep: Keep) -> DataFrame:
     wanted = keep(items(asked))
     near = keep(_near(asked, wanted, log))
     (doubts,) = near.agg(*(fn.count_if(fn.expr(holds)).alias(holds) for holds in _JUDGES)).collect()
-    found = [near.where("not is_filtered and settled <= head").withColumn("position", fn.col("settled"))]
+    found = [
+        near.where(f"not is_filtered and {holds}").withColumn("position", fn.col(kind))
+        for kind, holds in _SETTLED.items()
+    ]
     for holds, judge in _JUDGES.items():
         if doubts[holds]:
             doubtful = near.where(holds).join(wanted, "key")
@@ -56,22 +59,22 @@ def broken(log: Log, keep: Keep) -> DataFrame:
 def _near(asked: DataFrame, wanted: DataFrame, log: Log) -> DataFrame:
     """The questions with a match in their range, as far as types and tags tell.
 
-    It is `settled` if the event always had the same tags, `unsettled` if it matched at some time, and a `flip` is a
-    retag by which an event began or ceased to match.
+    It is `settled` if the event always had the same tags, `unsettled` if it matched at some time, and `retagged` is a
+    retag of an event that matches before or after it.
     """
     position, retag, nothing = fn.col("position"), fn.col("since"), fn.lit(None).cast("BIGINT")
     marks = matches(log.carried, wanted).select(
         "key",
         fn.when(_is_settled(), position).alias("settled"),
         fn.when(~_is_settled(), position).alias("unsettled"),
-        nothing.alias("flip"),
+        nothing.alias("retagged"),
     )
     if log.has_retags:
-        flipped = flips(log.carried, wanted).select("key", retag.alias("flip"))
-        marks = marks.unionByName(flipped, allowMissingColumns=True)
+        retagged = concerned(log.carried, wanted).select("key", retag.alias("retagged"))
+        marks = marks.unionByName(retagged, allowMissingColumns=True)
     questions = asked.select("first", "head", "part", "after", "item", "is_filtered", "key", "condition")
-    found = nearest(questions, marks, ("settled", "unsettled", "flip"), log.head, log.block)
-    return found.where(fn.least("settled", "unsettled", "flip") <= fn.col("head"))
+    found = nearest(questions, marks, ("settled", "unsettled", "retagged"), log.head, log.block)
+    return found.where(fn.least("settled", "unsettled", "retagged") <= fn.col("head"))
 
 
 def _is_settled() -> Column:
@@ -93,7 +96,7 @@ def _by_tags(doubtful: DataFrame, log: Log) -> DataFrame:
 def _by_payload(doubtful: DataFrame, log: Log) -> DataFrame:
     """Whether an event that matches by types and tags matches by its payload."""
     candidates = _in_range(matches(log.carried, doubtful)).join(log.payloads, "position")
-    return candidates.where(does_match("tags", fn.col("item")))
+    return candidates.where(does_match("tags"))
 
 
 def _in_range(matched: DataFrame) -> DataFrame:
@@ -102,18 +105,17 @@ def _in_range(matched: DataFrame) -> DataFrame:
 
 
 def _by_retag(doubtful: DataFrame, log: Log) -> DataFrame:
-    """Whether a retag changed what a part means: its query matches with the old tags or the new, but not with both."""
-    retag, whole = fn.col("since"), fn.lit(None).cast("INT")
-    in_range = flips(log.carried, doubtful).where((retag > fn.col("after")) & (retag <= fn.col("head")))
-    changed = in_range.join(log.payloads, "position").where(
-        does_match("old", whole) != does_match("tags", whole)
-    )
-    return changed.withColumns({"position": retag, "item": whole})
+    """Whether an event that was retagged matches by its payload before or after it."""
+    retag = fn.col("since")
+    in_range = concerned(log.carried, doubtful).where((retag > fn.col("after")) & (retag <= fn.col("head")))
+    matching = in_range.join(log.payloads, "position").where(does_match("old") | does_match("tags"))
+    return matching.withColumn("position", retag)
 
 
+# `unless_exists` is recorded as a part after 0. It asks only for what is there, retagged or not.
+_SETTLED = {"settled": "settled <= head", "retagged": "after > 0 and retagged <= head"}
 _JUDGES: dict[str, Callable[[DataFrame, Log], DataFrame]] = {
     "is_filtered and least(settled, unsettled) <= head": _by_payload,
     "not is_filtered and unsettled <= head": _by_tags,
-    # Parts about a read: `unless_exists` is a part after 0, and asks only for what is there, retagged or not.
-    "after > 0 and flip <= head": _by_retag,
+    "is_filtered and after > 0 and retagged <= head": _by_retag,
 }

@@ -10,19 +10,20 @@ from ...names import RESERVED
 
 def matches(carried: DataFrame, items: DataFrame) -> DataFrame:
     """Each event with each item that it matches."""
-    by_tag = carried.withColumn("anchor", fn.explode("tags")).join(items, "anchor")
+    return _pairs(carried, fn.col("tags"), items).where(_fits_type() & _carries("tags"))
+
+
+def concerned(carried: DataFrame, items: DataFrame) -> DataFrame:
+    """Each retag of an event (`old` are the tags before it) with each item that matches the event before or after it."""
+    pairs = _pairs(carried.where("old is not null"), fn.array_union("old", "tags"), items)
+    return pairs.where(_fits_type() & (_carries("old") | _carries("tags")))
+
+
+def _pairs(carried: DataFrame, tags: Column, items: DataFrame) -> DataFrame:
+    by_tag = carried.withColumn("anchor", fn.explode(tags)).join(items, "anchor")
     # Few items have no tags: there are hardly more of them than commands.
     untagged = fn.broadcast(items.where("anchor is null"))
-    return by_tag.unionByName(carried.crossJoin(untagged)).where(_fits_type() & _carries("tags"))
-
-
-def flips(carried: DataFrame, items: DataFrame) -> DataFrame:
-    """Each retag of an event (with the tags before it, `old`) with each item that it began or ceased to match by it."""
-    touched = fn.array_union(fn.array_except("tags", "old"), fn.array_except("old", "tags"))
-    changed = carried.where("old is not null").withColumn("tag", fn.explode(touched))
-    return changed.join(items.withColumn("tag", fn.explode("needs")), "tag").where(
-        _fits_type() & (_carries("old") != _carries("tags"))
-    )
+    return by_tag.unionByName(carried.crossJoin(untagged))
 
 
 def _carries(tags: str) -> Column:

@@ -9,14 +9,15 @@ import msgspec
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
+from ...event import TRACKING
 from ...names import RESERVED, key_tag, stream_tag, subject_tag
-from ...query import Query, QueryItem
+from ...query import QueryItem
 
 
-def does_match(tags: str, item: Column) -> Column:
-    """Whether a part of the condition, or the item of it that is given, matches the event with these tags."""
-    columns = (fn.col(name) for name in ("type", tags, "data", "metadata"))
-    return fn.udf(_matches, "BOOLEAN", useArrow=False)(fn.col("condition"), fn.col("part"), item, *columns)
+def does_match(tags: str) -> Column:
+    """Return whether the item of the condition matches the event with these tags."""
+    columns = ("condition", "part", "item", "type", tags, "data", "metadata")
+    return fn.udf(_matches, "BOOLEAN", useArrow=False)(*map(fn.col, columns))
 
 
 class Event(NamedTuple):
@@ -33,6 +34,8 @@ class Event(NamedTuple):
 
 def event(type: str, tags: list[str], data: Any, metadata: Any) -> Event:
     """An event with these tags, of which the reserved ones tell stream, subject and key."""
+    decoded: dict[str, str] = msgspec.json.decode(bytes(metadata)) if metadata else {}
+    decoded.pop(TRACKING, None)
     reserved = [tag for tag in tags if tag.startswith(RESERVED)]
 
     def named(prefix: str) -> str | None:
@@ -45,19 +48,18 @@ def event(type: str, tags: list[str], data: Any, metadata: Any) -> Event:
         named(subject_tag("")),
         named(key_tag("")),
         bytes(data),
-        msgspec.json.decode(bytes(metadata)) if metadata else {},
+        decoded,
     )
 
 
 def _matches(
-    condition: str, part: int, item: int | None, type: str, tags: list[str], data: Any, metadata: Any
+    condition: str, part: int, item: int, type: str, tags: list[str], data: Any, metadata: Any
 ) -> bool:
     return asked(condition, part, item).matches(event(type, tags, data, metadata))
 
 
 @functools.lru_cache(maxsize=1024)
-def asked(condition: str, part: int, item: int | None) -> Query | QueryItem:
-    """A part of a condition, or one item of it."""
+def asked(condition: str, part: int, item: int) -> QueryItem:
+    """Return an item of a part of a condition."""
     fields = msgspec.json.decode(condition)
-    query = fields.get("parts", [fields])[part]["fail_if_events_match"]
-    return Query.from_fields(query) if item is None else QueryItem(**query["items"][item])
+    return QueryItem(**fields.get("parts", [fields])[part]["fail_if_events_match"]["items"][item])

@@ -19,7 +19,7 @@ QUESTIONS = (
     "first BIGINT, last BIGINT, head BIGINT, recorded_at BIGINT, status STRING,"
     " has_where BOOLEAN, distance BIGINT,"  # of the append: any `where`; how far it was behind, if it had read
     " part INT, item INT, after BIGINT, key STRING, is_filtered BOOLEAN,"  # of the question; none if there is none
-    " condition STRING"  # if it may be needed again
+    " condition STRING"  # if it has a `where`
 )
 ONE_ROW_EACH = "part is null or (part = 0 and item = 0)"  # which rows of the table count appends
 SEPARATOR = "\x01"  # no name has control characters
@@ -71,7 +71,7 @@ _PART = msgspec.json.Decoder(Part)
 _PARTS = msgspec.json.Decoder(Parts)
 
 
-def rows_of(append: RawAppend, *, with_condition: bool) -> Iterator[tuple[Any, ...]]:
+def rows_of(append: RawAppend) -> Iterator[tuple[Any, ...]]:
     """The rows of an append."""
     first, last, recorded_at, status, condition = append
     head = first - 1
@@ -84,7 +84,7 @@ def rows_of(append: RawAppend, *, with_condition: bool) -> Iterator[tuple[Any, .
     has_where = any(is_filtered for *_, is_filtered in asked)
     distance = max((max(0, head - part.after) for part in parts if part.after), default=None)
     told = first, last, head, recorded_at, status, has_where, distance
-    kept = condition if has_where or with_condition else None
+    kept = condition if has_where else None
     return ((*told, *question, kept) for question in asked or (_NONE,))
 
 

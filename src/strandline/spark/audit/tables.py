@@ -13,7 +13,6 @@ from pyspark.sql.types import StructType
 from ...engine import Engine
 from ...engine.open import open_engine
 from ...engine.recorded import raw_appends
-from ...names import RETAGGED
 from ...query import Query
 from ..source.options import Options
 from ..source.ranges import Range, split
@@ -91,9 +90,8 @@ class TableReader(DataSourceReader):
         engine = self._options.open()
         try:
             check_whole(part, str(engine.log_id()), engine.head())
-            has_retags = engine.exists(Query.types(RETAGGED), 0)
             for page in raw_appends(engine, part.after, part.until):
-                rows = [row for append in page for row in rows_of(append, with_condition=has_retags)]
+                rows = [row for append in page for row in rows_of(append)]
                 columns = zip(zip(*rows, strict=True), self._schema.types, strict=True)
                 yield [pa.array(values, kind) for values, kind in columns]
         finally:

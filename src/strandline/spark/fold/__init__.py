@@ -8,6 +8,7 @@ from ...domain.folding import Fold
 from ...domain.projection import Projection
 from ...engine.open import DEFAULT_LOG
 from ...follow.models.columns import identifier
+from ..active import in_any_thread
 from ..loading import imported
 from .columns import KEY
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+@in_any_thread
 def fold(
     spark: SparkSession,
     url: str,
@@ -37,6 +39,7 @@ def fold(
     return function(frame.asTable())
 
 
+@in_any_thread
 def register_fold(spark: SparkSession, name: str, projection: str | type[Projection]) -> None:
     """Let SQL fold a projection: with the table function `name`, and `name_keys(type, tags)`, the keys of an event.
 

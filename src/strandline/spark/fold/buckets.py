@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from ...arrow import Raw, tag_lists
 from ...domain.folding import Fold
 from ...query import Query
 from ..frames import fixed_head
 from ..reach import reachable
-from ..source.arrow import Raw, tag_lists
 from ..source.batch import planned
 from ..source.options import Options
 from ..source.ranges import Range

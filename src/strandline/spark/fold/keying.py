@@ -9,9 +9,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...arrow import Raw
 from ...domain.folding import Fold, keys_among
 from ...event import split_tags
-from ..source.arrow import Raw
 from .columns import SEPARATOR
 
 

@@ -11,9 +11,9 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...arrow import KEPT_AS
 from ...errors import InvalidInput
 from ...event import SequencedEvent, encode_metadata, join_tags
-from ..source.arrow import KEPT_AS
 from .columns import KEY, NEEDED
 from .passing import Events, Keyed
 

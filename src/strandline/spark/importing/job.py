@@ -15,6 +15,7 @@ from ...engine.open import DEFAULT_LOG
 from ...errors import InvalidInput
 from ...event import check_metadata
 from ...store import connect
+from ..active import in_any_thread
 from ..reach import kept_place
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Imported(msgspec.Struct, frozen=True):
     seconds: float
 
 
+@in_any_thread
 def import_events(
     spark: SparkSession,
     url: str,

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 
 from ...append import MAX_DATA_BYTES, check_size
 from ...errors import InvalidEvent, InvalidInput, StrandlineError
-from ...event import Event
+from ...event import TRACKING, Event
 from ...names import RETAGGED
 from ..staging.piece import Piece, PieceWriter
 from ..staging.source import Settings, StagingSource
@@ -113,6 +113,7 @@ class RowReader:
         if data is None:
             raise InvalidEvent("an event has data, and this is null", hint="null as JSON is the text 'null'")
         metadata = dict(row.get("metadata") or ())
+        metadata.pop(TRACKING, None)  # like a position, it belongs to the log that the row was read from
         when = row.get("recorded_at")
         if self._time_name and when is not None:
             told = when.isoformat().replace("+00:00", "Z") if isinstance(when, datetime) else str(when)

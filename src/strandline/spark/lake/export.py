@@ -12,6 +12,7 @@ import msgspec
 from ...domain.event import DomainEvent
 from ...domain.projection import Projection
 from ...engine.open import DEFAULT_LOG
+from ..active import in_any_thread
 from ..reach import reachable
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Exported(msgspec.Struct, frozen=True):
     seconds: float
 
 
+@in_any_thread
 def export(
     spark: SparkSession,
     url: str | os.PathLike[str],

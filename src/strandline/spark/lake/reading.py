@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ...errors import NotFound
+from ..active import in_any_thread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +29,7 @@ def lake_files(lake: str | os.PathLike[str], table: str = BRONZE) -> list[str]:
     return [folder.whereabouts(file) for file in files]
 
 
+@in_any_thread
 def read_lake(spark: SparkSession, lake: str | os.PathLike[str], table: str = BRONZE) -> DataFrame:
     """A table of a lake: `bronze`, `silver/<type>` or `gold/<projection>`."""
     from pyspark.sql.functions import to_date

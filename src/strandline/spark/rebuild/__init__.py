@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ...domain.drive import drive
 from ...domain.projection import Projection
 from ...engine.following import Transaction
 from ...engine.open import DEFAULT_LOG
@@ -20,8 +19,8 @@ from ...follow.models.listing import count_rows
 from ...follow.models.making import Made
 from ...follow.models.read_model import BATCH, ReadModel
 from ...follow.models.rebuilding import rebuild as rebuild_steps
-from ...follow.steps import INTERRUPTS
 from ...store import connect
+from ..active import in_any_thread
 from ..failures import error_of, failures
 from ..loading import Imported, imported
 from ..reach import reachable
@@ -43,6 +42,7 @@ class Rebuilt(msgspec.Struct, frozen=True):
     seconds: float
 
 
+@in_any_thread
 def rebuild(
     spark: SparkSession,
     url: str,
@@ -65,7 +65,7 @@ def rebuild(
     with connect(address, log=log, create=False, decision_cache=0) as store:
         folding = SparkBulk(spark, store, known)
         pairs = [model.pair(store) for model in models]
-        drive(rebuild_steps(pairs, BATCH, folding), pairs[0].shadow.follower.steps.take, errors=INTERRUPTS)
+        pairs[0].shadow.follower.perform(rebuild_steps(pairs, BATCH, folding))
         return Rebuilt(
             tuple(tables),
             sum(count_rows(store.engine, name) for name in tables),

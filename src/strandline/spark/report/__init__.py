@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...engine.open import DEFAULT_LOG
+from ..active import in_any_thread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +26,7 @@ class Reported(msgspec.Struct, frozen=True):
     seconds: float
 
 
+@in_any_thread
 def report(spark: SparkSession, url: str, out: str = "report.html", *, log: str = DEFAULT_LOG) -> Reported:
     """Write a page about the log to `out`: plots and tables in one HTML file that needs nothing else."""
     from .job import run

@@ -14,6 +14,7 @@ from ...names import RESERVED
 from ...query import Query
 from ...retag import MAX_CHANGES, TagsOfEach
 from ...store import EventStore, connect, only
+from ..active import in_any_thread
 from ..reach import kept_place
 from .rule import NamedRule, Rule
 
@@ -39,6 +40,7 @@ class Retagged(msgspec.Struct, frozen=True):
     seconds: float
 
 
+@in_any_thread
 def retag(
     spark: SparkSession,
     url: str,

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...errors import MissingDependency
+from ..active import activate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def register(spark: SparkSession) -> None:
-    """Let a session know `format("strandline")`; `strandline.spark.session` does it by itself."""
+    """Let a session know `format("strandline")`; `strandline.spark.session` does it by itself.
+
+    The session is then the active one of this thread, so that the thread can write with `df.write` too.
+    """
     try:
         from .data_source import StrandlineSource
     except ImportError as error:
@@ -22,3 +26,4 @@ def register(spark: SparkSession) -> None:
             hint="pip install 'strandline[spark]'",
         ) from error
     spark.dataSource.register(StrandlineSource)
+    activate(spark)

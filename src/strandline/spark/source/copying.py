@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
+from ...arrow import Raw
 from ...engine.open import require_psycopg
 from ...engine.scan import Types
 from ...errors import Unavailable
-from .arrow import Raw
 from .options import Options
 
 

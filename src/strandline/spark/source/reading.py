@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
+from ...arrow import Raw, batch_of, raw_columns
 from ...engine import Engine, Span
 from ...engine.scan import COLUMNS, Types
 from ...engine.sqlite import SqliteEngine
@@ -14,7 +15,6 @@ from ...engine.sqlite.scan import scan
 from ...errors import InvalidInput, Unavailable
 from ...query import Query
 from . import copying
-from .arrow import Raw, batch_of, raw_columns
 from .options import Options
 from .ranges import Range
 

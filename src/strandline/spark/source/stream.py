@@ -18,8 +18,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from ...engine import Engine
+from ...engine.retags import concerning_retag
 from ...errors import InvalidInput
-from ...follow.retags import disturbing_retag
 from ..mark import Mark, check_mark, mark_at
 from .columns import check_schema
 from .options import Options
@@ -110,11 +110,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_mark(engine, offset, hint=ANEW)
         head = engine.head()
         delivered = offset.start, offset.position
-        retag = disturbing_retag(engine, self._options.query, delivered, offset.judged, head)
+        retag = concerning_retag(engine, self._options.query, delivered, offset.judged, head)
         if retag is not None:
             raise InvalidInput(
-                f"the retag at position {retag.position} changed which of the events up to {offset.position},"
-                " delivered already, match the query of the stream",
+                f"the retag at position {retag.position} changed an event that the stream has delivered, or should"
+                f" have delivered, up to position {offset.position}",
                 hint="begin a new stream with another checkpoint location and an empty sink; or, if the sink may keep"
                 f" what it has, with startingPosition {offset.position + 1}",
             )

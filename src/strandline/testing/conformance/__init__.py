@@ -18,6 +18,7 @@ from .idempotency import Idempotency
 from .input import BadInput
 from .kit import OpenStore, StoreFixtures
 from .lifecycle import Lifecycle
+from .looking import Catalogues, DryRuns, Lists, Looking
 from .matching import Matching
 from .payloads import Payloads
 from .reading import Reading
@@ -25,6 +26,7 @@ from .recording import Recording
 from .retag_conflicts import RetagConflicts
 from .retagging import Retagging
 from .subscriptions import Subscriptions
+from .tracking import Tracking
 
 __all__ = ["OpenStore", "StoreConformance"]
 
@@ -34,9 +36,13 @@ class StoreConformance(
     Asynchronous,
     BadInput,
     Batches,
+    Catalogues,
     Conditions,
+    DryRuns,
     Idempotency,
     Lifecycle,
+    Lists,
+    Looking,
     Matching,
     Payloads,
     Reading,
@@ -44,6 +50,7 @@ class StoreConformance(
     RetagConflicts,
     Retagging,
     Subscriptions,
+    Tracking,
     StoreFixtures,
 ):
     """Everything that docs/semantics.md says about a store, as tests."""

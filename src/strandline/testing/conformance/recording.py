@@ -181,6 +181,16 @@ class Recording:
         assert stats.size_bytes > 0
         assert stats.engine == store.engine.name
 
+    def test_figures_tell_the_time_and_the_settings(self, open_store: OpenStore) -> None:
+        clock = ManualClock()
+        store = open_store(clock=clock, record_conditions=False, max_data_bytes=77)
+        stats = store.stats()
+        assert (stats.now, stats.record_conditions, stats.max_data_bytes) == (START, False, 77)
+        assert (stats.last_check, stats.last_backup) == (None, None)
+        clock.move(5)
+        assert store.stats().now == START + timedelta(seconds=5)
+        assert open_store().stats().record_conditions
+
     def test_refused_appends_are_counted(self, store: EventStore) -> None:
         store.append(happened("A", "x"))
         stale = nothing_new(Query.tag("x"))

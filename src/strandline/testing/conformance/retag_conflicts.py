@@ -1,20 +1,33 @@
-"""The conflict rule of retags: a decision whose query gained or lost an event is refused."""
+"""The conflict rule of retags: the query of a refused decision matches a retagged event before or after the retag."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from ... import AppendCondition, AppendRequest, AppendResult, Event, EventStore, Query
+from ... import (
+    AppendCondition,
+    AppendRequest,
+    AppendResult,
+    Event,
+    EventStore,
+    Query,
+    QueryItem,
+    SequencedEvent,
+)
 from ...errors import AppendConditionFailed
 from ...retag import Retag
+from ..interference import interfering
 from ..oracle import violations
 from .kit import happened, item, nothing_new, refusal
 
 RETAGS = [
-    # name, replacement of k:1, whether Query.tag("k:in") matches before and after
-    ("neither", "k:out", "other", False),
-    ("enters", "k:out", "in", True),
-    ("leaves", "k:in", "out", True),
+    # name, the tag before, the values after, whether it conflicts with Query.tag("k:in")
+    ("neither", "k:out", ["other"], False),
+    ("enters", "k:out", ["in"], True),
+    ("leaves", "k:in", ["out"], True),
+    ("stays", "k:in", ["in", "more"], True),
 ]
 
 
@@ -22,12 +35,12 @@ class RetagConflicts:
     """When a retag refuses a decision, and when not."""
 
     @pytest.mark.parametrize(("case", "before", "after", "conflicts"), RETAGS)
-    def test_a_retag_conflicts_if_the_event_entered_or_left_the_query(
-        self, store: EventStore, case: str, before: str, after: str, *, conflicts: bool
+    def test_a_retag_conflicts_if_the_query_matches_the_event_before_or_after(
+        self, store: EventStore, case: str, before: str, after: list[str], *, conflicts: bool
     ) -> None:
         store.append([happened("A"), happened("A"), happened("A", before)])
         decision = store.read(Query.tag("k:in")).condition
-        store.retag([3], replace={"k": [after]})
+        store.retag([3], replace={"k": after})
         if not conflicts:
             assert store.append(happened("B"), decision).position == 5, case
             return
@@ -38,26 +51,60 @@ class RetagConflicts:
         assert "3" in error.hint
         store.append(happened("B"), store.read(Query.tag("k:in")).condition)
 
-    def test_a_retag_does_not_conflict_if_the_event_matches_before_and_after(self, store: EventStore) -> None:
-        store.append(happened("A", "k:in", "z:1"))
-        decision = store.read(Query.tag("k:in")).condition
-        store.retag([1], replace={"z": ["2"]}, add=["y"])
-        assert store.append(happened("B"), decision).position == 3
+    def test_tags_that_no_condition_asks_for_count_because_a_decision_may_have_seen_them(
+        self, store: EventStore
+    ) -> None:
+        store.append(Event("Seat", {}, tags=["course:1"], stream="s", subject="u"))
+        asked = [
+            *(item("course:1"), item(types=["Seat"]), item(exclude_types=["Other"])),
+            *(item(stream="s"), item(subject="u"), item(where={}), item(where=lambda event: True)),
+            *(item("course:1", types=["Seat"], stream="s", subject="u", where={}), QueryItem()),
+        ]
+        decisions = [nothing_new(Query.of(one), 1) for one in asked]
+        store.retag([1], add=["vip"])
+        for decision in decisions:
+            assert refusal(store, decision).conflict.position == 2
 
-    def test_one_item_lost_and_another_gained_is_no_conflict(self, store: EventStore) -> None:
+    def test_a_decision_is_refused_if_an_event_moves_from_one_item_to_another(
+        self, store: EventStore
+    ) -> None:
+        store.append(happened("Seat", "course:1"))
+        seats = store.read(Query.of(item("course:1"), item("course:2")))
+        assert not any("course:2" in event.tags for event in seats)
+        store.retag([1], replace={"course": ["2"]})
+        assert refusal(store, seats.condition).conflict.position == 2
+
+    def test_a_decision_that_looked_at_other_tags_is_made_again(self, store: EventStore) -> None:
+        store.append(happened("Account", "k:1"))
+        seen: list[bool] = []
+
+        def decide(events: Sequence[SequencedEvent]) -> list[Event]:
+            seen.append(any("vip" in event.tags for event in events))
+            return [happened("Served", "k:1")]
+
+        with interfering(store, lambda: store.retag([1], add=["vip"])):
+            assert store.decide(["k:1"], decide).position == 3
+        assert seen == [False, True]
+        assert violations(store) == []
+
+    def test_unless_exists_asks_only_for_what_is_there_now(self, store: EventStore) -> None:
         store.append(happened("A", "k:1"))
-        decision = store.read(Query.of(item("k:1"), item("k:2"))).condition
         store.retag([1], replace={"k": ["2"]})
-        assert store.append(happened("B"), decision).position == 3
+        assert not store.append(happened("B"), unless_exists=Query.tag("k:1")).duplicate
+        assert store.append(happened("B"), unless_exists=Query.tag("k:2")).duplicate
+        assert violations(store) == []
 
     def test_all_tags_of_an_item_count(self, store: EventStore) -> None:
         store.append(happened("A", "a:1"))
         both, one = store.read(Query.tag("a:1", "b:1")).condition, store.read(Query.tag("a:1")).condition
         store.retag([1], add=["c"])
         store.append(happened("B"), both)
+        refusal(store, one)
         store.retag([1], add=["b:1"])
         refusal(store, both)
-        store.append(happened("B"), one)
+        store.retag([1], replace={"a": []})
+        assert refusal(store, nothing_new(Query.tag("a:1", "b:1"), 4)).conflict.position == 5
+        store.append(happened("B"), nothing_new(Query.tag("a:1", "b:1"), 5))
 
     def test_types_streams_subjects_and_payloads_count_too(self, store: EventStore) -> None:
         store.append(Event("A", {"n": 1}, tags=["k:1"], stream="s", subject="u"))
@@ -75,9 +122,12 @@ class RetagConflicts:
             (item("k:2", where=lambda event: event.json()["n"] == 1), True),
             (item("k:2", where=lambda event: event.json()["n"] == 2), False),
             (item("k:1", stream="s"), True),
-            (item(stream="s"), False),
-            (item(types=["A"]), False),
-            (item(where={"n": 1}), False),
+            (item(stream="s"), True),
+            (item(stream="t"), False),
+            (item(types=["A"]), True),
+            (item(types=["B"]), False),
+            (item(where={"n": 1}), True),
+            (item(where={"n": 2}), False),
         ]
         store.retag([1], replace={"k": ["2"]})
         for asked, conflicts in queries:
@@ -132,7 +182,7 @@ class RetagConflicts:
         for tag, after in (("k:2", 3), ("k:3", 4), ("k:1", 4)):
             store.append(happened("B"), nothing_new(Query.tag(tag), after))
 
-    def test_the_hint_names_the_event_that_entered_or_left(self, store: EventStore) -> None:
+    def test_the_hint_names_the_event_that_was_retagged(self, store: EventStore) -> None:
         store.append([happened("A", "k:1") for _ in range(700)])
         store.append([happened("A", "k:1", "z") for _ in range(700)])
         store.retag(Query.tag("k:1"), replace={"k": ["2"]})
@@ -166,12 +216,11 @@ class RetagConflicts:
 
     def test_a_condition_on_all_or_on_retags_is_refused_by_any_retag(self, store: EventStore) -> None:
         store.append(happened("A"))
-        everything, retags = store.read().condition, store.read(Query.types("$retagged")).condition
-        users = store.read(Query.user()).condition
+        queries = (Query.all(), Query.types("$retagged"), Query.user())
+        conditions = [store.read(query).condition for query in queries]
         store.retag([1], add=["x"])
-        assert refusal(store, everything).conflict.position == 2
-        assert refusal(store, retags).conflict.position == 2
-        store.append(happened("B"), users)
+        for condition in conditions:
+            assert refusal(store, condition).conflict.position == 2
 
     def test_a_retag_in_one_transaction_with_appends_counts_as_there(self, store: EventStore) -> None:
         store.append([happened("A", "k:1"), happened("A", "k:2")])

@@ -192,10 +192,11 @@ class Retagging:
             school.append(happened("Closed"), AppendCondition(important, after))
         assert refused.value.conflict.position == after + 1
         assert school.append(happened("Closed"), AppendCondition(important, after + 1)).count == 1
-        school.retag([1], add=["slow"])  # neither in nor out
-        assert school.append(happened("Closed"), AppendCondition(important, after + 3)).count == 1
-        school.retag([1], replace={"course": ["1", "2"]}, add=["old"])
-        school.append(happened("Closed"), AppendCondition(important, after + 5))
+        school.retag([1], add=["slow"])  # it is important before and after
+        with pytest.raises(AppendConditionFailed):
+            school.append(happened("Closed"), AppendCondition(important, after + 3))
+        school.retag([2], add=["old"])  # it never is
+        school.append(happened("Closed"), AppendCondition(important, after + 4))
         both = important & Query.of(item("course:1", where={"n": {"$ne": 1}}))
         assert positions(school.read(both)) == positions(school.read(important)) == [1]
 

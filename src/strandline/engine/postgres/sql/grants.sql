@@ -11,7 +11,7 @@ revoke all on all tables in schema {schema} from {role};
 revoke all on all functions in schema {schema} from {role};
 grant usage on schema {schema} to {role};
 grant select on all tables in schema {schema} to {role};
-grant execute on function {schema}.append_v2, {schema}.read_v1, {schema}.count_v1, {schema}.seeks_v1, {schema}.types_v1,
+grant execute on function {schema}.append_v3, {schema}.read_v1, {schema}.count_v1, {schema}.seeks_v1, {schema}.types_v1,
     {schema}.save_snapshot_v1
     to {role};
 grant insert, update, delete on {schema}.follower, {schema}.dead_letter to {role};

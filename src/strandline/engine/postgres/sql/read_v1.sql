@@ -1,4 +1,4 @@
--- A page of events in one snapshot: first a row whose position is the head, then at most p_limit events of
+-- A page of events in one snapshot: first a row with the position and id of the head, then at most p_limit events of
 -- (p_after, p_until] that match one of the items (no items: every event), in order. What has no tag is looked up by type:
 -- as a range of pairs, for which only event_by_type has the order.
 create or replace function read_v1(
@@ -15,10 +15,11 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off s
 as $$
 #variable_conflict use_column
 declare
-    v_head bigint := coalesce((select max(e.position) from event e), 0);
-    v_until bigint := least(p_until, v_head);
+    v_until bigint;
 begin
-    position := v_head;
+    select e.position, uuid_send(e.id) into position, id from event e order by e.position desc limit 1;
+    position := coalesce(position, 0);
+    v_until := least(p_until, position);
     return next;
     if i_tags is null and p_backwards then
         return query

@@ -6,7 +6,7 @@ select
     ) is true as may_read,
     has_schema_privilege(n.oid, 'usage') and (
         select bool_or(has_function_privilege(p.oid, 'execute')) from pg_proc p
-        where p.pronamespace = n.oid and p.proname = 'append_v2'
+        where p.pronamespace = n.oid and p.proname = 'append_v3'
     ) is true as may_append,
     pg_has_role(n.nspowner, 'usage') or (
         select bool_or(has_table_privilege(c.oid, 'insert, update, delete, truncate')) from pg_class c

@@ -14,5 +14,7 @@ select
     (select count(*) from {schema}.types_v1('')),
     (select count(*) from tags where tag not like '$%%'),
     (select sum(pg_total_relation_size(c.oid))::bigint from pg_class c
-     where c.relnamespace = %s::regnamespace and c.relkind = 'r')
+     where c.relnamespace = %s::regnamespace and c.relkind = 'r'),
+    (select n.value from {schema}.note n where n.key = 'last_check'),
+    (select n.value from {schema}.note n where n.key = 'last_backup')
 from {schema}.log l

@@ -7,16 +7,18 @@
 --   i_newest_after, …      a summary: the greatest after, and whether there are rivals
 --   i_…                    the items of what must not be in the log: of `unless_exists` (part 0, after 0) and of each
 --                          part of a condition; rivals are the earlier events of this batch that the part matches
+--   t_…                    the positions of sources that requests track; each must be newer than the one before it
 --
 -- Answers with the head that it found, and then with a row for each request that was not accepted: 'known' (an id is
--- at this position), 'exists', 'beyond' (a position this log has not reached) or 'conflict', with the event in
--- question. The one answer 'judge' means that nothing was written, because a retag may have changed what a condition
--- means: the caller must judge that, in a transaction in which it has called this function before.
-create or replace function append_v2(
+-- at this position), 'exists', 'tracked' (the head is then the position of the source), 'beyond' (a position this log
+-- has not reached) or 'conflict', with the event in question. The one answer 'judge' means that nothing was written, because a retag may concern a condition: the caller
+-- must judge that, in a transaction in which it has called this function before.
+create or replace function append_v3(
     p_refused bigint, p_now bigint,
     e_request int[], e_span int[], e_id uuid[], e_type text[], e_tags text[], e_stream text[], e_subject text[],
     e_metadata bytea[], e_condition text[], e_data bytea[],
-    i_newest_after bigint, i_has_rivals boolean, i_request int[], i_part int[], i_after bigint[], i_rivals text[], i_tags text[], i_types text[], i_excluded text[]
+    i_newest_after bigint, i_has_rivals boolean, i_request int[], i_part int[], i_after bigint[], i_rivals text[], i_tags text[], i_types text[], i_excluded text[],
+    t_request int[], t_source text[], t_position bigint[]
 )
 returns table (
     request int, verdict text, part int, head bigint, first bigint, last bigint,
@@ -40,6 +42,9 @@ declare
     v_refused int := 0; -- the request that was refused last
     v_hit bigint;
     v_row record;
+    v_sources jsonb := '{}'; -- the newest positions of sources that this batch brings
+    v_sources_before jsonb; -- the same without the request that is judged
+    v_tracked bigint;
     v_positions bigint[]; -- of the events; null where the request is refused
     v_appends bigint[];
     v_known bigint[];
@@ -102,10 +107,12 @@ begin
         if v_retag > 0 then -- by itself: what follows takes time even if it is not asked
             if exists (
                 select from unnest(i_part, i_after, i_tags) i (part, after, tags)
-                cross join lateral unnest(string_to_array(i.tags, E'\n')) t (tag)
-                where i.part > 0 and i.after < v_retag and exists (
-                    select from posting p
-                    where p.tag = '$changed:' || t.tag and p.type = '$retagged' and p.position > i.after
+                where i.part > 0 and i.after < v_retag and not exists (
+                    select from unnest(string_to_array(i.tags, E'\n')) t (tag)
+                    where not exists (
+                        select from posting p
+                        where p.tag = '$changed:' || t.tag and p.type = '$retagged' and p.position > i.after
+                    )
                 )
             ) then
                 verdict := 'judge';
@@ -173,29 +180,38 @@ begin
     end if;
 
     -- The verdict. If nothing speaks against any of them, the events simply get the next positions.
-    v_is_plain := v_known is null and h_request is null and not i_has_rivals and i_newest_after <= v_head;
+    v_is_plain := v_known is null and h_request is null and not i_has_rivals and i_newest_after <= v_head
+        and cardinality(t_request) = 0;
     if not v_is_plain then
         v_next := v_head;
         for v_row in
-            select n.request, n.events, n.first_event, c.part, c.after, c.rivals, h.position as hit
+            select n.request, n.events, n.first_event, c.part, c.after, c.rivals, c.source, c.tracked, h.position as hit
             from (
-                select n.request, count(*) as events, min(n.ordinal) as first_event
-                from unnest(e_request) with ordinality n (request, ordinal)
+                select n.request, count(n.ordinal) as events, coalesce(min(n.ordinal), 1) as first_event
+                from (
+                    select e.request, e.ordinal from unnest(e_request) with ordinality e (request, ordinal)
+                    union all
+                    select t.request, null from unnest(t_request) t (request) -- it may have no events
+                ) n
                 group by n.request
             ) n
             left join (
-                select i.request, i.part, max(i.after) as after, max(i.rivals) as rivals
+                select i.request, i.part, max(i.after) as after, max(i.rivals) as rivals, null as source, null as tracked
                 from unnest(i_request, i_part, i_after, i_rivals) i (request, part, after, rivals)
                 group by i.request, i.part
+                union all
+                select t.request, 0, 0, null, t.source, t.position
+                from unnest(t_request, t_source, t_position) t (request, source, position)
             ) c on c.request = n.request
             left join unnest(h_request, h_part, h_position) h (request, part, position)
                 on h.request = n.request and h.part = c.part
-            order by n.request, c.part
+            order by n.request, c.part, c.source nulls first -- unless_exists, tracking, the parts of the condition
         loop
             continue when v_row.request = v_refused;
             if v_row.request <> v_request then -- its first part: until something speaks against it, it is accepted
                 v_request := v_row.request;
-                v_append := v_append + 1;
+                v_append := v_append + least(v_row.events, 1);
+                v_sources_before := v_sources;
                 for v_event in v_row.first_event .. v_row.first_event + v_row.events - 1 loop
                     v_next := v_next + 1;
                     v_positions[v_event] := v_next;
@@ -210,10 +226,19 @@ begin
                     where v_positions[r.event] > v_row.after
                 );
             end if;
-            if v_known[v_request] is null and v_hit is null and coalesce(v_row.after, 0) <= v_next - v_row.events then
+            v_tracked := coalesce(
+                (v_sources ->> v_row.source)::bigint, (select k.position from tracking k where k.source = v_row.source)
+            );
+            if v_known[v_request] is null and v_hit is null and coalesce(v_row.after, 0) <= v_next - v_row.events
+                and (v_tracked is null or v_tracked < v_row.tracked)
+            then
+                if v_row.source is not null then
+                    v_sources := v_sources || jsonb_build_object(v_row.source, v_row.tracked);
+                end if;
                 continue;
             end if;
-            v_append := v_append - 1;
+            v_append := v_append - least(v_row.events, 1);
+            v_sources := v_sources_before;
             v_next := v_next - v_row.events;
             for v_event in v_row.first_event .. v_row.first_event + v_row.events - 1 loop
                 v_positions[v_event] := null;
@@ -221,10 +246,11 @@ begin
             v_refused := v_request;
             r_request := r_request || v_request;
             r_part := r_part || v_row.part;
-            r_head := r_head || v_next;
+            r_head := r_head || coalesce(v_tracked, v_next);
             r_position := r_position || coalesce(v_known[v_request], case when v_row.after <= v_next then v_hit end);
             r_verdict := r_verdict || case
                 when v_known[v_request] is not null then 'known'
+                when v_row.source is not null then 'tracked'
                 when v_row.part = 0 then 'exists'
                 when v_row.after > v_next then 'beyond'
                 else 'conflict'
@@ -271,8 +297,14 @@ begin
         where v_is_plain or n.position is not null;
     end if;
 
+    if v_sources <> '{}' then
+        insert into tracking (source, position)
+        select t.key, t.value::bigint from jsonb_each_text(v_sources) t
+        on conflict (source) do update set position = excluded.position;
+    end if;
+
     if '$retagged' = any (e_type) then
-        perform retag_v1(v_head);
+        perform retag_v2(v_head);
     end if;
 
     -- Answer.

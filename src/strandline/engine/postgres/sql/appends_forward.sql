@@ -1,6 +1,6 @@
--- Recorded appends in order.
+-- Recorded appends forward.
 select position, position + coalesce(span, 1) - 1, condition, recorded_at
 from {schema}.event
-where position > $1 and coalesce(span, 1) > 0
+where position > $1 and position <= $2 and coalesce(span, 1) > 0
 order by position
-limit $2
+limit $3

@@ -1,4 +1,4 @@
-"""Columns as a log keeps them, as the columns that Spark expects."""
+"""Events as Arrow columns: those of `read.arrow()`, and those that Spark expects."""
 
 from __future__ import annotations
 
@@ -9,16 +9,29 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from ...engine.scan import COLUMNS
-from ...errors import InvalidEvent
-from ...event import own_tags
-from ...names import RESERVED
+from .engine.scan import COLUMNS
+from .errors import InvalidEvent
+from .event import SequencedEvent, own_tags
+from .names import RESERVED
 
 Raw = dict[str, Any]
 """Arrow arrays by name: tags joined by newlines, ids as text, times in microseconds, metadata as JSON."""
 
 _RESERVED = re.compile(re.escape(RESERVED.encode()))
 
+SCHEMA = pa.schema(
+    [
+        ("position", pa.int64()),
+        ("id", pa.string()),
+        ("type", pa.string()),
+        ("tags", pa.list_(pa.string())),
+        ("stream", pa.string()),
+        ("subject", pa.string()),
+        ("data", pa.binary()),
+        ("metadata", pa.map_(pa.string(), pa.string())),
+        ("recorded_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
 KEPT_AS = {
     "position": pa.int64(),
     "type": pa.string(),
@@ -32,8 +45,15 @@ KEPT_AS = {
 }
 
 
+def batch_of_events(events: Sequence[SequencedEvent]) -> pa.RecordBatch:
+    """A batch with a row for each event."""
+    if not events:
+        return pa.RecordBatch.from_pylist([], schema=SCHEMA)
+    return batch_of(raw_columns(map(msgspec.structs.astuple, events)), SCHEMA)
+
+
 def batch_of(raw: Raw, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch that Spark takes: every column in its exact type."""
+    """The batch that a schema asks for: every column in its exact type."""
     columns = [_MADE[field.name](raw, field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -1,6 +1,8 @@
 -- Does what the `$retagged` events after a position say: sets the present tags, keeps the tags as appended, moves index
--- entries, and notes under each tag that it was given or taken. Only append_v2 calls it, in its critical section.
-create or replace function retag_v1(p_after bigint) returns void
+-- entries, and adds the retag to the index under '$changed:' and each tag that a changed event has had before or has now,
+-- its stream and subject included. So a condition that asks for a tag finds the retags that may concern it.
+-- Only append_v3 calls it, in its critical section.
+create or replace function retag_v2(p_after bigint) returns void
 language plpgsql
 set search_path from current set plan_cache_mode = force_generic_plan set jit = off
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -49,9 +51,11 @@ begin
 
     insert into posting (tag, type, position)
     select distinct '$changed:' || t.tag, '$retagged', c.retag
-    from unnest(c_retag, c_removed, c_added) c (retag, removed, added)
-    cross join lateral (
-        select unnest(string_to_array(c.removed, E'\n')) union all select unnest(string_to_array(c.added, E'\n'))
+    from unnest(c_retag, c_position, c_removed) c (retag, position, removed)
+    join event e on e.position = c.position
+    cross join lateral unnest(
+        array_remove(array['$stream:' || e.stream, '$subject:' || e.subject], null)
+        || string_to_array(e.tags, E'\n') || string_to_array(c.removed, E'\n')
     ) t (tag);
 end
 $$;

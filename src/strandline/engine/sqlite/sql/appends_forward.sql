@@ -1,6 +1,6 @@
--- Recorded appends in order.
+-- Recorded appends forward.
 select position, position + coalesce(span, 1) - 1, shape, arguments, recorded_at
 from event
-where position > ?1 and append is not null
+where position > ?1 and position <= ?2 and append is not null
 order by position
-limit ?2
+limit ?3

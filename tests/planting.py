@@ -43,15 +43,20 @@ def write_random_log(place: Place, seed: int, appends: int) -> dict[int, AppendC
     """A log of appends and retags in which conditions hold or do not, as it happens."""
     chance = random.Random(seed)
     with place.connect() as store:
-        for _ in range(appends):
-            if chance.random() < 0.12 and store.head():
-                _retag(store, chance)
-            else:
-                store.append([_event(chance) for _ in range(chance.choice((1, 1, 1, 2)))])
+        write_random_events(store, chance, appends)
         firsts = [append.first for append in store.appends() if chance.random() < 0.8]
-    conditions = dict(_conditions(firsts, chance))
+    conditions = dict(random_conditions(firsts, chance))
     plant(place, conditions)
     return conditions
+
+
+def write_random_events(store: EventStore, chance: random.Random, appends: int) -> None:
+    """Append random events, and retag some."""
+    for _ in range(appends):
+        if chance.random() < 0.12 and store.head():
+            _retag(store, chance)
+        else:
+            store.append([_event(chance) for _ in range(chance.choice((1, 1, 1, 2)))])
 
 
 def _event(chance: random.Random) -> Event:
@@ -77,7 +82,8 @@ def _retag(store: EventStore, chance: random.Random) -> None:
         store.retag(chosen, replace={"course": chance.sample(("1", "2"), chance.randrange(3))})
 
 
-def _conditions(firsts: list[int], chance: random.Random) -> Iterator[tuple[int, AppendCondition]]:
+def random_conditions(firsts: list[int], chance: random.Random) -> Iterator[tuple[int, AppendCondition]]:
+    """Conditions that hold or do not, as it happens, by the first position of an append."""
     for first in firsts:
         parts = [
             AppendCondition(
