@@ -1,0 +1,178 @@
+"""The ASGI application: takes requests through routing, checks and calls to their answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from ..errors import Forbidden, NotFound
+from .bodies import decoder_of, parameters_of
+from .calls import trace_headers
+from .exchange import (
+    NDJSON,
+    SECURITY_HEADERS,
+    Answer,
+    Exchange,
+    Gone,
+    Headers,
+    Limits,
+    Receive,
+    Scope,
+    Send,
+    Service,
+    Stream,
+    path_segments,
+)
+from .gate import Gate
+from .logs import Logs, OneLog
+from .problem import (
+    PROBLEM,
+    MethodNotAllowed,
+    ShuttingDown,
+    encode_problem,
+    headers_of,
+    status_of,
+)
+from .routes import ROUTES, Route, Table
+
+DRAIN_SECONDS = 10.0
+BODY_SECONDS_WHILE_DRAINING = 2.0
+_CHANGES = frozenset({"append", "follow", "manage", "admin"})
+_DECODERS = {route.body: decoder_of(route.body) for route in ROUTES if route.body is not None}
+_TABLE = Table(ROUTES)
+
+
+def app(
+    logs: OneLog | Mapping[str, OneLog],
+    *,
+    read_only: bool = False,
+    allow_hosts: Iterable[str] = (),
+    limits: Limits | None = None,
+) -> Application:
+    """Return an ASGI application that serves a store, a URL, or several logs by name.
+
+    Mount it inside another application, or run it with any ASGI server. It needs no lifespan. Requests must name the
+    server by `localhost`, by its address, or by one of `allow_hosts`.
+    """
+    service = Service(Logs(logs), Gate(allow_hosts), limits or Limits(), read_only=read_only)
+    return Application(service)
+
+
+class Application:
+    """The HTTP face of some logs, for any ASGI server."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._under_way = 0
+        self._is_idle = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+        elif scope["type"] == "http":
+            await self._count(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+
+    def begin_drain(self) -> None:
+        """Answer 503 from now on, and ask the streams to end. Requests under way go on."""
+        self._service.is_draining = True
+        self._service.waits.cut_short(BODY_SECONDS_WHILE_DRAINING)
+
+    async def drain(self, seconds: float = DRAIN_SECONDS) -> None:
+        """Finish the requests under way, end the streams, and close the stores that this application opened."""
+        self.begin_drain()
+        try:
+            async with asyncio.timeout(seconds):
+                while self._under_way:
+                    self._is_idle.clear()
+                    await self._is_idle.wait()
+        except TimeoutError:
+            pass
+        await self._service.logs.close()
+
+    async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._under_way += 1
+        try:
+            await self._handle(scope, receive, send)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._is_idle.set()
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = Exchange(scope, receive, self._service)
+        try:
+            answer = await self._answer(exchange)
+        except Gone:
+            return
+        except Exception as error:  # noqa: BLE001 - every error is answered as a problem
+            answer = _problem(error, exchange.docs)
+        if isinstance(answer, Stream):
+            await _send_stream(exchange, answer, send)
+        else:
+            await _send(exchange, answer, send)
+
+    async def _answer(self, exchange: Exchange) -> Answer | Stream:
+        header = exchange.header
+        self._service.gate.check(header(b"host"), header(b"origin"), exchange.scope.get("server"))
+        routes, exchange.path = _TABLE.find(path_segments(exchange.scope))
+        if not routes:
+            raise NotFound(
+                f"there is nothing at {exchange.scope['path']!r:.120}", hint="/docs lists what there is"
+            )
+        method = exchange.scope["method"]
+        if method not in routes:
+            raise MethodNotAllowed(f"{method!r:.20} is not possible here", ", ".join(sorted(routes)))
+        return await self._call(exchange, routes[method])
+
+    async def _call(self, exchange: Exchange, route: Route) -> Answer | Stream:
+        exchange.parameters = parameters_of(route.parameters, exchange.query_parameters())
+        if route.is_of_log:
+            self._check_change(route)
+            exchange.log = exchange.path["log"]
+            exchange.store = await self._service.logs.store(exchange.log)
+        if route.body is not None:
+            exchange.check_content_type(*route.body_types)
+            if NDJSON not in route.body_types:
+                exchange.body = _DECODERS[route.body](await exchange.read_body())
+        return await route.call(exchange)
+
+    def _check_change(self, route: Route) -> None:
+        if self._service.is_draining:
+            raise ShuttingDown("the server is shutting down")
+        if self._service.read_only and route.access in _CHANGES:
+            raise Forbidden("this server is read-only", hint="send changes to a server that takes them")
+
+
+def _problem(error: Exception, docs: str) -> Answer:
+    return Answer(encode_problem(error, docs=docs), status_of(error), PROBLEM.encode(), headers_of(error))
+
+
+async def _send(exchange: Exchange, answer: Answer, send: Send) -> None:
+    headers = _headers(exchange, answer.content_type, answer.headers)
+    headers.append((b"content-length", b"%d" % len(answer.body)))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _send_stream(exchange: Exchange, stream: Stream, send: Send) -> None:
+    headers = _headers(exchange, stream.content_type, stream.headers)
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    async for piece in stream.pieces:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _headers(exchange: Exchange, content_type: bytes, more: Headers) -> Headers:
+    return [(b"content-type", content_type), *SECURITY_HEADERS, *trace_headers(exchange), *more]
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """Take part in a lifespan, which needs nothing from us."""
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

@@ -1,0 +1,274 @@
+"""The calls behind the routes. Each is one call of the public API, and its answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from .. import Usage
+from ..errors import AppendConditionFailed, InvalidInput, NotFound
+from .bodies import (
+    AfterParameters,
+    AppendBody,
+    AtParameters,
+    EventsParameters,
+    NamesParameters,
+    ReadBody,
+    RetagBody,
+    SelectBody,
+    checked_condition_of,
+    query_of,
+    query_of_parameters,
+    request_of,
+)
+from .bulk import append_lines
+from .conflicts import with_conflicts
+from .exchange import Answer, Exchange, Headers, Stream, encode
+from .formats import Asked, answer_events, error_line
+from .pages import start_page
+from .problem import AtField, ShuttingDown, raw_condition, raw_event
+
+_TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+async def append(exchange: Exchange) -> Answer:
+    """Append events atomically."""
+    body: AppendBody = exchange.body
+    request = request_of(body, metadata_of(exchange))
+    try:
+        result = await exchange.store.append(
+            request.events,
+            request.condition,
+            unless_exists=request.unless_exists,
+            tracking=request.tracking,
+        )
+    except AppendConditionFailed as error:
+        raise await with_conflicts(exchange.store, error, request.condition) from error
+    return Answer(encode(result), 200 if result.duplicate else 201)
+
+
+async def append_many(exchange: Exchange) -> Stream:
+    """Append what each line asks for."""
+    return Stream(append_lines(exchange, metadata_of(exchange)))
+
+
+async def read_by_parameters(exchange: Exchange) -> Answer | Stream:
+    """Read the events that the parameters ask for."""
+    parameters: EventsParameters = exchange.parameters
+    until = parameters.until
+    query = query_of_parameters(parameters)
+    if parameters.at is not None:
+        position = await exchange.store.position_at(_time(parameters.at))
+        until = position if until is None else min(until, position)
+    asked = Asked(
+        query, after=parameters.after, until=until, limit=parameters.limit, backwards=parameters.backwards
+    )
+    return await answer_events(exchange, asked)
+
+
+async def read(exchange: Exchange) -> Answer | Stream:
+    """Read the events of a query."""
+    body: ReadBody = exchange.body
+    asked = Asked(
+        query_of(body.query),
+        after=body.after,
+        until=body.until,
+        limit=body.limit,
+        backwards=body.backwards,
+    )
+    return await answer_events(exchange, asked)
+
+
+async def exists(exchange: Exchange) -> Answer:
+    """Tell whether an event matches."""
+    body: SelectBody = exchange.body
+    return Answer(encode({"exists": await exchange.store.exists(query_of(body.query), body.after)}))
+
+
+async def count(exchange: Exchange) -> Answer:
+    """Count the events that match."""
+    body: SelectBody = exchange.body
+    return Answer(encode({"count": await exchange.store.count(query_of(body.query), body.after)}))
+
+
+async def check(exchange: Exchange) -> Answer:
+    """Tell what an append under a condition would meet."""
+    found = await exchange.store.check(checked_condition_of(exchange.body))
+    fields = {
+        "holds": found.holds,
+        "head": found.head,
+        "conflict": None if found.conflict is None else raw_event(found.conflict),
+        "part": found.part,
+        "item": found.item,
+        "conflicts": [raw_event(event) for event in found.conflicts],
+        "complete": found.complete,
+        "condition": raw_condition(found.condition),
+    }
+    return Answer(encode(fields))
+
+
+async def event_at(exchange: Exchange) -> Answer:
+    """Return the event at a position."""
+    text = exchange.path["position"]
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise AtField(
+            InvalidInput(f"{text!r:.40} is not a position", hint="positions are 1, 2, 3 …"), "/position"
+        )
+    return Answer((await exchange.store.event(int(text))).to_line())
+
+
+async def event_with_id(exchange: Exchange) -> Answer:
+    """Return the event with an id. It tells whether an append with an unknown outcome was written."""
+    text = exchange.path["id"]
+    try:
+        event_id = UUID(text)
+    except ValueError as error:
+        raise AtField(
+            InvalidInput(f"{text!r:.40} is not a UUID", hint="give the event's id"), "/id"
+        ) from error
+    return Answer((await exchange.store.event(event_id)).to_line())
+
+
+async def tracked(exchange: Exchange) -> Answer:
+    """Return the last position of an upstream source that an append tracked."""
+    source = exchange.path["source"]
+    position = await exchange.store.tracked(source)
+    if position is None:
+        raise NotFound(f"no append has tracked {source!r:.80}", hint="begin at the source's first position")
+    return Answer(encode({"position": position}))
+
+
+async def types(exchange: Exchange) -> Answer:
+    """List the types of events with their counts."""
+    return await _names(exchange, "type", exchange.store.inspect.types)
+
+
+async def tags(exchange: Exchange) -> Answer:
+    """List the tags of events with their counts."""
+    return await _names(exchange, "tag", exchange.store.inspect.tags)
+
+
+async def _names(exchange: Exchange, kind: str, names: Callable[..., Awaitable[list[Usage]]]) -> Answer:
+    parameters: NamesParameters = exchange.parameters
+    found = await names(parameters.prefix, after=parameters.after, limit=parameters.limit + 1)
+    shown = found[: parameters.limit]
+    rows = [{kind: each.name, "count": each.count, "first": each.first, "last": each.last} for each in shown]
+    next_page = shown[-1].name if len(found) > len(shown) else None
+    return Answer(encode({f"{kind}s": rows, "next": next_page}))
+
+
+async def head(exchange: Exchange) -> Answer:
+    """Return the last position."""
+    return Answer(encode({"head": await exchange.store.head()}))
+
+
+async def position_at(exchange: Exchange) -> Answer:
+    """Return the last position at a time."""
+    parameters: AtParameters = exchange.parameters
+    return Answer(encode({"position": await exchange.store.position_at(_time(parameters.at))}))
+
+
+async def describe(exchange: Exchange) -> Answer:
+    """Return figures about the log."""
+    stats = await exchange.store.stats()
+    fields = {"log": exchange.log, "uuid": stats.log, "engine": stats.engine}
+    return Answer(encode({**fields, "head": stats.head, "stats": stats}))
+
+
+async def retag(exchange: Exchange) -> Answer:
+    """Change the tags of events."""
+    body: RetagBody = exchange.body
+    result = await exchange.store.retag(_target(body), add=body.add, replace=body.replace)
+    return Answer(encode(result), 201)
+
+
+async def appends(exchange: Exchange) -> Stream:
+    """List the recorded appends."""
+    parameters: AfterParameters = exchange.parameters
+    return Stream(_append_lines(exchange, parameters.after))
+
+
+async def followers(exchange: Exchange) -> Answer:
+    """List the followers."""
+    return Answer(encode({"followers": await exchange.store.followers()}))
+
+
+async def logs(exchange: Exchange) -> Answer:
+    """List the logs."""
+    return Answer(encode({"logs": exchange.service.logs.names}))
+
+
+async def start(exchange: Exchange) -> Answer:
+    """Show the start page."""
+    return start_page(exchange.scope.get("root_path", ""))
+
+
+async def healthz(exchange: Exchange) -> Answer:
+    """Answer that the server is alive."""
+    return Answer(encode({"status": "alive"}))
+
+
+async def readyz(exchange: Exchange) -> Answer:
+    """Answer 200 if every log answers and the server is not about to end."""
+    if exchange.service.is_draining:
+        raise ShuttingDown("the server is shutting down")
+    for name in exchange.service.logs.names:
+        store = await exchange.service.logs.store(name)
+        await store.head()
+    return Answer(encode({"status": "ready"}))
+
+
+def metadata_of(exchange: Exchange) -> dict[str, str]:
+    """Return the metadata that appended events get from the headers of the request."""
+    parent = traceparent_of(exchange)
+    if parent is None or exchange.header(b"strandline-trace") != b"store":
+        return {}
+    return {"traceparent": parent.decode()}
+
+
+def traceparent_of(exchange: Exchange) -> bytes | None:
+    """Return the trace that the request belongs to, if its header is valid."""
+    parent = exchange.header(b"traceparent")
+    return parent if parent is not None and _TRACEPARENT.fullmatch(parent) else None
+
+
+def trace_headers(exchange: Exchange) -> Headers:
+    """Return the header that names the trace in the answer."""
+    parent = traceparent_of(exchange)
+    return [] if parent is None else [(b"traceparent", parent)]
+
+
+async def _append_lines(exchange: Exchange, after: int) -> AsyncIterator[bytes]:
+    try:
+        head = await exchange.store.head()
+        async for append in exchange.store.appends(after):
+            if append.first > head:
+                break
+            yield append.to_json().encode() + b"\n"
+        yield encode({"end": {"head": head}}) + b"\n"
+    except Exception as error:  # noqa: BLE001 - the last line says it
+        yield error_line(error, exchange.docs)
+
+
+def _target(body: RetagBody) -> Any:
+    if (body.query is msgspec.UNSET) == (body.positions is msgspec.UNSET):
+        reason = InvalidInput("a retag has a query or positions", hint="give one of them")
+        raise AtField(reason, "$.query")
+    return body.positions if body.query is msgspec.UNSET else query_of(body.query)
+
+
+def _time(text: str) -> datetime:
+    try:
+        when = datetime.fromisoformat(text)
+        if when.utcoffset() is None:
+            raise ValueError("it has no time zone")
+    except ValueError as error:
+        # In a query string a plus sign means a space.
+        hint = "write 2026-11-19T12:00:00Z, with + as %2B"
+        raise AtField(InvalidInput(f"{text!r:.40} is not a time: {error}", hint=hint), "?at") from error
+    return when

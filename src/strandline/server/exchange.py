@@ -1,0 +1,277 @@
+"""One request and its answer, over ASGI."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from types import TracebackType
+from typing import Any
+from urllib.parse import parse_qsl, unquote, unquote_to_bytes
+
+import msgspec
+from msgspec import Struct
+
+from ..aio import AsyncEventStore
+from ..errors import InvalidInput, PayloadTooLarge
+from .gate import Gate
+from .logs import Logs
+from .problem import AtField, RequestTimeout, ShuttingDown, UnsupportedMediaType
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+JSON = b"application/json"
+NDJSON = b"application/x-ndjson"
+SECURITY_HEADERS: Headers = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+]
+
+
+class Answer(Struct):
+    """An answer that is there at once."""
+
+    body: bytes
+    status: int = 200
+    content_type: bytes = JSON
+    headers: Headers = []
+
+
+class Stream(Struct):
+    """An answer in pieces."""
+
+    pieces: AsyncIterator[bytes]
+    content_type: bytes = NDJSON
+    headers: Headers = []
+
+
+class Gone(Exception):
+    """The client went away before its request was complete."""
+
+
+class Limits(Struct, frozen=True):
+    """How much a request may bring, and how long it may take to do so."""
+
+    body_bytes: int = 128 * 1024 * 1024
+    line_bytes: int = 128 * 1024 * 1024
+    body_seconds: float = 60.0
+    """Within this time the next piece of a body must arrive."""
+
+
+class Exchange:
+    """A request on its way through the server."""
+
+    __slots__ = (
+        "_first",
+        "_headers",
+        "_receive",
+        "_waits",
+        "body",
+        "docs",
+        "limits",
+        "log",
+        "parameters",
+        "path",
+        "scope",
+        "service",
+        "store",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, service: Service) -> None:
+        self.scope = scope
+        self.service = service
+        self.limits = service.limits
+        self.path: dict[str, str] = {}
+        self.parameters: Any = None
+        self.body: Any = None
+        self.log = ""
+        self.store: AsyncEventStore
+        self.docs = f"{scope.get('root_path', '')}/docs"
+        self._receive = receive
+        self._waits = service.waits
+        self._headers: dict[bytes, bytes] | None = None
+
+    def header(self, name: bytes) -> bytes | None:
+        """Return a header by its name in lower case. Of several with that name, the last."""
+        if self._headers is None:
+            self._headers = dict(self.scope["headers"])
+        return self._headers.get(name)
+
+    def query_parameters(self) -> list[tuple[str, str]]:
+        """Return the parameters of the query string."""
+        text = self.scope.get("query_string", b"").decode("latin-1")
+        if not text:
+            return []
+        try:
+            return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=1_000)
+        except ValueError as error:
+            reason = InvalidInput(f"the query string is not valid: {error}", hint="encode it as UTF-8")
+            raise AtField(reason, "?") from error
+
+    def check_content_type(self, *allowed: bytes) -> None:
+        """Refuse a body that says that it has another form. One that says nothing is taken as the first form."""
+        given = self.header(b"content-type")
+        kind = b"" if given is None else given.partition(b";")[0].strip().lower()
+        if kind and kind not in allowed:
+            names = " or ".join(name.decode() for name in allowed)
+            raise UnsupportedMediaType(
+                f"the body is {kind.decode('latin-1')!r:.80}, not {names}",
+                hint=f"send the header Content-Type: {allowed[0].decode()}",
+            )
+
+    async def read_body(self) -> bytes:
+        """Return the whole body."""
+        self._check_announced_size()
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in self.body_pieces():
+            size += len(piece)
+            if size > self.limits.body_bytes:
+                raise too_large(self.limits.body_bytes)
+            pieces.append(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def body_pieces(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives, unpacked."""
+        encoding = (self.header(b"content-encoding") or b"identity").strip().lower()
+        if encoding == b"identity":
+            return self._sent_pieces()
+        if encoding == b"gzip":
+            return _unpacked(self._sent_pieces())
+        raise UnsupportedMediaType(
+            f"the body is packed as {encoding.decode('latin-1')!r:.40}", hint="send it plain, or as gzip"
+        )
+
+    async def _sent_pieces(self) -> AsyncIterator[bytes]:
+        more = True
+        while more:
+            async with self._waits.next_piece():
+                message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise Gone
+            more = message.get("more_body", False)
+            piece = message.get("body", b"")
+            if piece:
+                yield piece
+
+    async def wait_until_gone(self) -> None:
+        """Return when the client has closed the connection."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    def _check_announced_size(self) -> None:
+        announced = self.header(b"content-length")
+        if announced is not None and announced.isdigit() and int(announced) > self.limits.body_bytes:
+            raise too_large(self.limits.body_bytes)
+
+
+class Service:
+    """Everything that the requests of one application share."""
+
+    def __init__(self, logs: Logs, gate: Gate, limits: Limits, *, read_only: bool) -> None:
+        self.logs = logs
+        self.gate = gate
+        self.limits = limits
+        self.read_only = read_only
+        self.waits = Waits(limits.body_seconds)
+        self.is_draining = False
+
+
+class Waits:
+    """The waits for pieces of bodies. A server that drains cuts them short."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._open: set[asyncio.Timeout] = set()
+        self._deadline: float | None = None
+
+    def next_piece(self) -> _Wait:
+        """Return a context in which to wait for the next piece of a body."""
+        return _Wait(self, self._seconds)
+
+    def cut_short(self, seconds: float) -> None:
+        """End all waits, those to come included, after so many seconds from now."""
+        self._deadline = asyncio.get_running_loop().time() + seconds
+        for timeout in self._open:
+            timeout.reschedule(self._deadline)
+
+
+class _Wait:
+    def __init__(self, waits: Waits, seconds: float) -> None:
+        deadline = waits._deadline
+        self._waits = waits
+        self._timeout = asyncio.timeout(seconds) if deadline is None else asyncio.timeout_at(deadline)
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+        self._waits._open.add(self._timeout)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._waits._open.discard(self._timeout)
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError as reason:
+            if self._waits._deadline is not None:
+                raise ShuttingDown("the server is shutting down, and the body was not complete") from reason
+            raise RequestTimeout("the body of the request did not arrive in time") from reason
+
+
+def too_large(limit: int) -> PayloadTooLarge:
+    """Return the error for a body or a line over the limit."""
+    return PayloadTooLarge(
+        f"a request may bring at most {limit:,} bytes", hint="send several smaller requests"
+    )
+
+
+async def _unpacked(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield what gzip pieces contain. A piece never becomes more than 1 MiB at a time."""
+    unpack = zlib.decompressobj(wbits=31)
+    try:
+        async for piece in pieces:
+            rest = piece
+            while rest and not unpack.eof:
+                yield unpack.decompress(rest, 1024 * 1024)
+                rest = unpack.unconsumed_tail
+            if unpack.unused_data or (rest and unpack.eof):
+                raise AtField(InvalidInput("the gzip body does not end where it should", hint=_GZIP), "$")
+    except zlib.error as error:
+        raise AtField(InvalidInput(f"the body is not gzip: {error}", hint=_GZIP), "$") from error
+    while not unpack.eof:
+        more = unpack.decompress(b"", 1024 * 1024)
+        if not more:
+            raise AtField(InvalidInput("the gzip body is cut off", hint=_GZIP), "$")
+        yield more
+
+
+_GZIP = "send the body again, packed once with gzip"
+
+
+def path_segments(scope: Scope) -> list[str]:
+    """Return the parts of the path below the place where the application is mounted, decoded one by one.
+
+    A slash at the end changes nothing.
+    """
+    path: str = scope["path"]
+    raw: bytes | None = scope.get("raw_path")
+    root: str = scope.get("root_path", "")
+    is_below = bool(root) and (path == root or path.startswith(root.rstrip("/") + "/"))
+    skipped = root.rstrip("/").count("/") if is_below else 0
+    if raw is not None:
+        raw = raw.partition(b"?")[0]
+    if raw is not None and unquote_to_bytes(raw) == path.encode("utf-8", "surrogatepass"):
+        parts = [unquote(part.decode("latin-1")) for part in raw.split(b"/")]
+    else:
+        parts = path.split("/")
+    parts = parts[1 + skipped :]
+    return parts[:-1] if parts and not parts[-1] else parts
+
+
+def encode(fields: Any) -> bytes:
+    """Return an answer's fields as JSON."""
+    return msgspec.json.encode(fields)

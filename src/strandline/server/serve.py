@@ -1,0 +1,145 @@
+"""The server: uvicorn with httptools, made to end half-sent requests and to drain before it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ..errors import Unavailable
+from .application import Application
+from .gate import is_loopback
+
+__all__ = ["Server", "is_loopback", "listen"]
+
+HEADER_SECONDS = 10.0
+"""Within this time the head of a request must be complete."""
+IDLE_SECONDS = 75
+DRAIN_SECONDS = 10.0
+_BACKLOG = 2048
+
+
+class Protocol(HttpToolsProtocol):
+    """Closes connections whose next request does not begin, or does not get beyond its head, in time."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Expect a request."""
+        super().connection_made(transport)
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Expect the rest of the head, if it does not come at once."""
+        super().data_received(data)
+        if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
+            self._expect_head()
+
+    def on_headers_complete(self) -> None:
+        """Stop the clock."""
+        self._stop_clock()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock."""
+        self._stop_clock()
+        super().connection_lost(exc)
+
+    def _expect_head(self) -> None:
+        self._stop_clock()
+        self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+
+    def _stop_clock(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+class Server(uvicorn.Server):
+    """Serves an application until it is told to stop. Then it finishes what is under way."""
+
+    def __init__(self, application: Application, **options: Any) -> None:
+        self._application = application
+        self._loop: asyncio.AbstractEventLoop | None = None
+        super().__init__(
+            uvicorn.Config(
+                application,
+                http=Protocol,
+                loop="uvloop",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                backlog=_BACKLOG,
+                timeout_keep_alive=IDLE_SECONDS,
+                timeout_graceful_shutdown=round(DRAIN_SECONDS),
+                **options,
+            )
+        )
+
+    def run_on(self, listeners: Sequence[socket.socket]) -> None:
+        """Serve until `stop_soon`, or until a signal if this is the main thread."""
+        with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
+            runner.run(self._serve_and_drain(listeners))
+
+    def stop_soon(self) -> None:
+        """Begin to shut down, from any thread."""
+        loop = self._loop
+        if loop is None:
+            self.should_exit = True
+        else:
+            with contextlib.suppress(RuntimeError):  # it has ended already
+                loop.call_soon_threadsafe(self.handle_exit, signal.SIGTERM, None)
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Begin to shut down. The second signal ends at once."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self._application.begin_drain()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals that end a server. They do not end the process by themselves afterwards."""
+        loop = asyncio.get_running_loop()
+        taken = []
+        for name in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(ValueError, RuntimeError):  # only the main thread can
+                loop.add_signal_handler(name, self.handle_exit, name, None)
+                taken.append(name)
+        try:
+            yield
+        finally:
+            for name in taken:
+                loop.remove_signal_handler(name)
+
+    async def _serve_and_drain(self, listeners: Sequence[socket.socket]) -> None:
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self.serve(sockets=list(listeners))
+        finally:
+            await self._application.drain(0 if self.force_exit else DRAIN_SECONDS)
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen on every address of a host. The error says why that is refused."""
+    listeners: list[socket.socket] = []
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, _, _, _, address in dict.fromkeys(found):
+            chosen = (address[0], listeners[0].getsockname()[1], *address[2:]) if listeners else address
+            listeners.append(socket.create_server(chosen, family=family, backlog=_BACKLOG))
+    except (OSError, OverflowError) as error:
+        for listener in listeners:
+            listener.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Unavailable(
+            f"cannot listen on {host} port {port}: {reason}",
+            hint="choose another port with --port, or end the program that uses this one",
+        ) from error
+    return listeners

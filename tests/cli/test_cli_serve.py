@@ -1,0 +1,109 @@
+"""`strandline serve`: a server process from its start to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+
+import strandline
+
+COMMAND = [sys.executable, "-m", "strandline.cli", "serve"]
+
+
+@contextmanager
+def served(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    process = subprocess.Popen(
+        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.stderr and process.stderr.read()
+        yield process, int(json.loads(line)["address"].rpartition(":")[2])
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=60)
+
+
+def call(port: int, method: str, path: str, body: object = None) -> tuple[int, object]:
+    with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        sent = None if body is None else json.dumps(body)
+        connection.request(method, path, sent, {"content-type": "application/json"})
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+
+def test_it_makes_the_store_serves_it_and_ends_with_0(tmp_path):
+    with served("school.db", "--port", "0") as (process, port):
+        assert call(port, "GET", "/readyz") == (200, {"status": "ready"})
+        body = {"events": [{"type": "CourseDefined", "data": {}}]}
+        assert call(port, "POST", "/v1/logs/default/events", body)[0] == 201
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    with strandline.connect("school.db", create=False) as store:
+        assert store.head() == 1
+
+
+def test_half_sent_requests_do_not_keep_it_from_ending(tmp_path):
+    with served("memory:", "--port", "0") as (process, port):
+        halves = (
+            b"",
+            b"GET /healthz HTT",
+            b"POST /v1/logs/default/events HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{",
+        )
+        connections = [socket.create_connection(("127.0.0.1", port), 60) for _ in halves]
+        for connection, half in zip(connections, halves, strict=True):
+            connection.sendall(half)
+        assert call(port, "GET", "/healthz")[0] == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert b" 503 " in connections[2].makefile("rb").readline()
+        for connection in connections:
+            connection.close()
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path):
+    with served("memory:", "--port", "0") as (process, port):
+        connection = socket.create_connection(("127.0.0.1", port), 60)
+        connection.sendall(
+            b"POST /v1/logs/default/events HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{"
+        )
+        assert call(port, "GET", "/healthz")[0] == 200
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        connection.close()
+
+
+def test_a_port_that_is_taken_is_an_error(cli):
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        done = cli("serve", "memory:", "--port", taken.getsockname()[1])
+    assert (done.code, done.out) == (2, "")
+    assert "cannot listen on 127.0.0.1" in done.err
+    assert "--port" in done.err
+
+
+def test_an_address_that_others_reach_needs_a_word(cli):
+    done = cli("serve", "memory:", "--host", "0.0.0.0", "--port", 0)
+    assert (done.code, done.out) == (2, "")
+    assert "--insecure" in done.err
+
+
+def test_a_read_only_server_refuses_changes(tmp_path):
+    with served("memory:", "--port", "0", "--read-only") as (_, port):
+        assert call(port, "POST", "/v1/logs/default/events", {"events": []})[0] == 403
+
+
+def test_the_example_of_the_help_serves(cli):
+    example = cli("serve", "--help").out.partition("\nExample:\n")[2].split()
+    assert example[:2] == ["strandline", "serve"]
+    with served(*example[2:-1], "0") as (_, port):
+        assert call(port, "GET", "/healthz")[0] == 200
