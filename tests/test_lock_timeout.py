@@ -57,7 +57,7 @@ def test_the_error_names_the_process_that_keeps_the_lock(
     path: Path, native: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not native:
-        monkeypatch.setattr(file_lock, "_native", None)
+        monkeypatch.setattr(file_lock, "take", file_lock._take)
     else:
         assert hasattr(file_lock._native, "lock")
     with strandline.connect(path, lock_timeout=0.3) as store:

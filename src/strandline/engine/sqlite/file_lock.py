@@ -120,10 +120,7 @@ class FileLock:
         )
 
 
-def take(file: int, seconds: float) -> bool:
-    """Lock a file; False if another process has it for so long."""
-    if hasattr(_native, "lock"):
-        return bool(_native.lock(file, seconds))  # type: ignore[union-attr]
+def _take(file: int, seconds: float) -> bool:
     end = time.monotonic() + seconds
     while True:
         with contextlib.suppress(BlockingIOError):
@@ -132,6 +129,10 @@ def take(file: int, seconds: float) -> bool:
         if time.monotonic() >= end:
             return False
         time.sleep(LOOK_AGAIN_SECONDS)
+
+
+take: Callable[[int, float], bool] = getattr(_native, "lock", _take)
+"""Lock a file. Returns False if another process has it for so many seconds."""
 
 
 def holder_of(path: str) -> str | None:

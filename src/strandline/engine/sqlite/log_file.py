@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Iterator
 
 from ...errors import CorruptLog
 from ..past import Past
+from .process import FileId, identify
 
 # Reads look at the name this often. Writes always do.
 LOOK_EVERY_SECONDS = 0.01
@@ -24,15 +24,14 @@ class LogFile:
     def __init__(self, path: str) -> None:
         self.past = Past()
         self._path = path
-        self._opened: tuple[int, int] | None = None
+        self._opened: FileId | None = None
         self._look_again_at = 0.0
 
     @contextlib.contextmanager
     def opening(self) -> Iterator[None]:
         """While SQLite opens the file: it is the same file before and after, and for every connection."""
         if self._opened is None:
-            found = os.stat(self._path)
-            self._opened = found.st_ino, found.st_dev
+            self._opened = identify(self._path)
         else:
             self.check()
         try:
@@ -46,10 +45,10 @@ class LogFile:
         """Raise if the file is no longer the one that was opened. It stays so, until the store is closed."""
         self.past.check()
         try:
-            found = os.stat(self._path)
+            present = identify(self._path)
         except (FileNotFoundError, NotADirectoryError):
             raise self._gone("it was removed or renamed") from None
-        if (found.st_ino, found.st_dev) != self._opened:
+        if present != self._opened:
             raise self._gone("another file has its place")
 
     def check_now_and_then(self) -> None:

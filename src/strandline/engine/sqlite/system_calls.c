@@ -383,7 +383,17 @@ static PyObject *lock(PyObject *module, PyObject *arguments) {
 }
 #endif
 
+static PyObject *identify(PyObject *module, PyObject *path) {
+    struct stat found;
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(path, &length);
+    if (text == NULL) return NULL;
+    if (stat(text, &found) != 0) return PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path);
+    return Py_BuildValue("(KK)", (unsigned long long) found.st_dev, (unsigned long long) found.st_ino);
+}
+
 static PyMethodDef methods[] = {
+    {"identify", identify, METH_O, "Return the device and the inode of the file with a name."},
 #ifdef __linux__
     {"lock", lock, METH_VARARGS, "Lock a file by flock; returns whether that was possible within so many seconds."},
 #endif
