@@ -61,6 +61,7 @@ METHODS = {
     "execute",
     "exists",
     "explain",
+    "find_follower",
     "follower",
     "followers",
     "head",

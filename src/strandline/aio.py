@@ -249,6 +249,10 @@ class AsyncEventStore:
         """See `EventStore.follower`: `await follower.run(handle)`, where `handle` may be async."""
         return AsyncFollower(self, self.store.follower(name, query, after, lease=lease))
 
+    async def find_follower(self, name: str) -> AsyncFollower:
+        """See `EventStore.find_follower`."""
+        return AsyncFollower(self, await self.in_thread(self.store.find_follower, name))
+
     def automation(
         self,
         name: str,

@@ -57,6 +57,7 @@ from .event import SequencedEvent, to_microseconds
 from .follow import Follower, FollowerStatus, Worker
 from .follow.automation import Automation, Decision, Ignored, blocking, run_options
 from .follow.lease import LEASE_SECONDS, Leases
+from .follow.options import found_in, kept_of
 from .follow.outbox import Publisher, follower_name, handler_of, options_of
 from .follow.status import status_of
 from .follow.worker import RunOptions
@@ -370,7 +371,12 @@ class EventStore:
         that one stops, or was not heard of for `lease` seconds.
         """
         self.check_usable()
-        return Follower(self, name, query_or_all(query), after=after, lease=lease)
+        return Follower(self, kept_of(name, query_or_all(query), after=after, lease=lease))
+
+    def find_follower(self, name: str) -> Follower:
+        """The follower of this name, to look at it or to steer it, which keeps its query; `NotFound` if there is none."""
+        self.check_usable()
+        return Follower(self, found_in(self.engine, name, lease=LEASE_SECONDS))
 
     def automation(
         self,

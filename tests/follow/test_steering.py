@@ -13,7 +13,9 @@ from strandline import (
     EventStore,
     FollowerFailed,
     InvalidInput,
+    NotFound,
     Query,
+    QueryItem,
 )
 from strandline.testing import ManualClock
 
@@ -156,4 +158,54 @@ def test_it_can_be_forgotten(store: EventStore) -> None:
     assert store.followers() == []
     seen = Seen()
     follower.catch_up(seen)
+    assert seen.positions == [1]
+
+
+def test_it_is_found_by_its_name_alone_and_steering_keeps_what_it_is(place: Place) -> None:
+    query = Query.tag("a")
+    with place.connect() as store:
+        store.append([*some("a", count=2), *some("b")])
+        seen = Seen()
+        store.follower("f", query, after=1).catch_up(seen)
+        found = store.find_follower("f")
+        assert (found.name, found.query) == ("f", query)
+        assert found.status() == store.follower("f", query).status()
+        found.pause()
+        assert store.find_follower("f").status().state == "paused"
+        found.resume()
+        assert found.reset(0) == 0
+        (row,) = store.engine.followers("f")
+        assert (row.query, row.start, row.position) == (query.to_json(), 0, 0)
+        assert store.follower("f", query).catch_up(seen) == 3
+        assert found.catch_up(seen) == 3
+        assert seen.positions == [2, 1, 2]
+
+
+def test_a_follower_that_is_gone_is_not_found_and_not_made(store: EventStore) -> None:
+    for name in ("f", "F"):
+        with pytest.raises(NotFound, match=f"no follower '{name}'"):
+            store.find_follower(name)
+    with pytest.raises(InvalidInput):
+        store.find_follower("")
+    store.follower("f").pause()
+    found = store.find_follower("f")
+    store.follower("f").forget()
+    for use in (found.status, found.pause, found.resume, lambda: found.reset(0), lambda: found.run(Seen())):
+        with pytest.raises(NotFound):
+            use()
+    assert store.followers() == []
+
+
+def test_a_function_in_its_query_is_kept_from_harm(store: EventStore) -> None:
+    query = Query.of(QueryItem(where=lambda data: True))
+    store.append(some("a"))
+    store.follower("f", query).pause()
+    found = store.find_follower("f")
+    found.resume()
+    assert found.reset(1) == 1
+    with pytest.raises(InvalidInput, match="function"):
+        found.catch_up(Seen())
+    found.reset(0)
+    seen = Seen()
+    assert store.follower("f", query).catch_up(seen) == 1
     assert seen.positions == [1]

@@ -10,12 +10,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from strandline import EventStore, InvalidInput, NotFound, Query, QueryItem
+from strandline import EventStore, InvalidInput
 from strandline.engine.following import DeadLetter
 from strandline.engine.open import DEFAULT_LOG
 from strandline.follow import Follower
-from strandline.follow.options import query_and_version
-from strandline.names import check_own_name
 
 from .application import worker_named, workers_of
 from .examples import Command, Commands
@@ -42,9 +40,6 @@ App = Annotated[
 
 NAME = "followers"
 EXAMPLE = "strandline followers list school.db"
-
-# In place of a query with a function in it, which the log does not keep either.
-_UNKNOWN_QUERY = Query.of(QueryItem(where=lambda _: False))
 
 app = typer.Typer(
     cls=Commands,
@@ -195,18 +190,13 @@ def _opened(url: str | None, name: str | None, log: str) -> Iterator[tuple[Event
     url, name = store_and(url, name)
     if name is None:
         raise InvalidInput("no follower was named", hint="see: strandline followers list URL")
-    name = check_own_name(name, "follower", InvalidInput)
     with open_existing(url, log) as store:
-        rows = store.engine.followers(name)
-        if not rows:
-            raise NotFound(f"this log has no follower {name!r}", hint="see: strandline followers list URL")
-        query, version = query_and_version(rows[0].query)
-        yield store, Follower(store, name, query or _UNKNOWN_QUERY, version=version)
+        yield store, store.find_follower(name)
 
 
 def _tell(follower: Follower, *, as_json: bool) -> None:
     fields: dict[str, Any] = msgspec.structs.asdict(follower.status())
-    is_known = follower.query is not _UNKNOWN_QUERY
+    is_known = follower.kept.is_query_known
     if for_people(as_json=as_json):
         shown = fields | {"lag_seconds": f"{fields['lag_seconds']:,.1f}"}
         facts((shown | {"query": follower.query.to_json() if is_known else "has a function in it"}).items())

@@ -14,12 +14,9 @@ from ..callables import is_async
 from ..engine.following import DeadLetter, FollowerRow, Transaction
 from ..errors import InvalidInput
 from ..event import to_microseconds
-from ..names import check_own_name
-from ..query import Query
 from . import letters
 from .blocking import Followed, drive_here
-from .lease import LEASE_SECONDS
-from .options import Handler, Kept, OnFailure, Options, check_lease
+from .options import Handler, Kept, OnFailure, Options
 from .run import Run
 from .status import FollowerStatus, status_of
 from .steps import Steps, at_once
@@ -33,20 +30,11 @@ class Follower:
     Made by `store.follower("name", query)`; `run` delivers, the rest may be called from anywhere at any time.
     """
 
-    def __init__(
-        self,
-        store: Followed,
-        name: str,
-        query: Query,
-        *,
-        after: int = 0,
-        lease: float = LEASE_SECONDS,
-        version: str = "",
-    ) -> None:
-        self.name = check_own_name(name, "follower", InvalidInput)
-        self.query = query
+    def __init__(self, store: Followed, kept: Kept) -> None:
+        self.name = kept.name
+        self.query = kept.query
+        self.kept = kept
         self._store = store
-        self.kept = Kept(self.name, query, check_position(after, "after"), check_lease(lease), version)
         self._run: Run | None = None
         self._options: Options | None = None
         self._is_stopped = False
@@ -124,7 +112,7 @@ class Follower:
                 )
             return msgspec.structs.replace(
                 row,
-                query=self.kept.query_text,
+                query=self.kept.query_after_reset(row),
                 start=min(row.start, position),
                 position=position,
                 judged=head,

@@ -9,10 +9,12 @@ import msgspec
 
 from ..append import check_position
 from ..callables import takes
+from ..engine import Engine
 from ..engine.following import FollowerRow, Transaction
-from ..errors import FollowerFailed, InvalidInput
+from ..errors import FollowerFailed, InvalidInput, NotFound
 from ..event import SequencedEvent
-from ..query import Query
+from ..names import check_own_name
+from ..query import Query, QueryItem
 
 LONGEST_PAUSE_SECONDS = 30.0
 LONGEST_TEXT = 50_000
@@ -35,6 +37,11 @@ class Kept(msgspec.Struct, frozen=True):
     after: int
     lease_seconds: float
     version: str = ""  # of what its events are made into
+
+    @property
+    def is_query_known(self) -> bool:
+        """Whether the query is known here. The log does not keep the functions of a query."""
+        return True
 
     @property
     def query_text(self) -> str:
@@ -81,6 +88,10 @@ class Kept(msgspec.Struct, frozen=True):
             )
         return FollowerRow(self.name, self.query_text, self.after, self.after, head)
 
+    def query_after_reset(self, _row: FollowerRow) -> str:
+        """The query that is kept when the follower begins again. It may be a new one."""
+        return self.query_text
+
     def found(self, tx: Transaction, head: int) -> FollowerRow:
         """The row, locked until the transaction ends; made if need be."""
         row = tx.find(self.name)
@@ -89,6 +100,60 @@ class Kept(msgspec.Struct, frozen=True):
             row = tx.find(self.name)
         assert row is not None
         return row
+
+
+class Found(Kept, frozen=True):
+    """A follower that was found by its name. It is as its row says, and is never made anew."""
+
+    @property
+    def is_query_known(self) -> bool:
+        return bool(self.query_text)
+
+    def check(self, row: FollowerRow) -> None:
+        """Raise if its events cannot be delivered by name alone."""
+        if self.version:
+            raise InvalidInput(
+                f"{self.name!r} is the follower of a read model",
+                hint="run the read model itself: model.run(store)",
+            )
+        if not self.is_query_known:
+            raise InvalidInput(
+                f"the query of follower {self.name!r} has a function in it, which the log does not keep",
+                hint="give the query: store.follower(name, query)",
+            )
+        super().check(row)
+
+    def query_after_reset(self, row: FollowerRow) -> str:
+        return row.query
+
+    def row(self, head: int) -> FollowerRow:
+        raise no_follower(self.name)
+
+
+UNKNOWN_QUERY = Query.of(QueryItem(where=lambda _: False))
+"""In place of a query with a function in it."""
+
+
+def kept_of(name: str, query: Query, *, after: int, lease: float, version: str = "") -> Kept:
+    """What a follower is that was named together with its query."""
+    checked = check_own_name(name, "follower", InvalidInput)
+    return Kept(checked, query, check_position(after, "after"), check_lease(lease), version)
+
+
+def found_in(engine: Engine, name: str, *, lease: float) -> Found:
+    """What the log keeps of a follower; `NotFound` if there is none of this name."""
+    for row in engine.followers(check_own_name(name, "follower", InvalidInput)):
+        query, version = query_and_version(row.query)
+        return Found(row.name, query or UNKNOWN_QUERY, row.start, lease, version)
+    raise no_follower(name)
+
+
+def no_follower(name: str) -> NotFound:
+    """The error for a follower that is not there."""
+    return NotFound(
+        f"this log has no follower {name!r}",
+        hint="list them: store.followers(), or strandline followers list URL",
+    )
 
 
 class Options(msgspec.Struct, frozen=True):

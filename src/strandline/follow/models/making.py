@@ -19,7 +19,7 @@ from ...names import RETAGGED
 from ...query import Query
 from ..blocking import Followed
 from ..follower import Follower
-from ..options import MAKE_ANEW, Options
+from ..options import MAKE_ANEW, Options, kept_of
 from ..steps import Steps
 from .folding import Folding
 from .table import SHADOW, dialect_of, table_of
@@ -50,14 +50,8 @@ class Made:
         self.leases = store.leases
         self.table = table_of(f"{table}{SHADOW}" if is_shadow else table, cls, dialect_of(store.engine))
         self.query = Query.types(*sorted(shape_of(projection).handlers), RETAGGED)
-        self.follower = Follower(
-            store,
-            f"{REBUILD if is_shadow else MODEL}{table}",
-            self.query,
-            after=0,
-            lease=lease,
-            version=f"{LAYOUT}-{version_of(cls)}",
-        )
+        name, version = f"{REBUILD if is_shadow else MODEL}{table}", f"{LAYOUT}-{version_of(cls)}"
+        self.follower = Follower(store, kept_of(name, self.query, after=0, lease=lease, version=version))
         self._is_shadow = is_shadow
         self.fold = Folding(projection, self.table, store.engine)
 
