@@ -60,6 +60,25 @@ BAD_APPENDS: list[tuple[Any, str]] = [
         "$.condition.after",
     ),
     ({"events": [EVENT], "more": 1}, "$.more"),
+    (
+        {"events": [EVENT], "condition": {"fail_if_events_match": {"items": [{}]}, "after": 1}},
+        "$.condition.after",
+    ),
+    (
+        {
+            "events": [EVENT],
+            "condition": {
+                "parts": [
+                    {"fail_if_events_match": {"items": [{"types": ["T"]}]}},
+                    {"fail_if_events_match": {"items": [{}]}, "after": 9},
+                ]
+            },
+        },
+        "$.condition.parts[1].after",
+    ),
+    ({"events": [EVENT | {"tags": [str(n) for n in range(65)]}]}, "$.events[0].tags"),
+    ({"events": [EVENT | {"key": ""}]}, "$.events[0].key"),
+    ({"events": [EVENT] * 10_001}, "$.events"),
     ({"events": [EVENT], "tracking": ["", 1]}, "$.tracking"),
     ({"events": [EVENT], "tracking": ["a"]}, "$.tracking"),
     ({"events": [EVENT], "tracking": ["a", -1]}, "$.tracking"),
@@ -108,12 +127,49 @@ def test_a_body_that_is_not_json_is_refused(client: Client, store: EventStore, b
         ("positions", "?at"),
         ("head?x=1", "?x"),
         ("events?type=%ff", "?"),
+        ("types?prefix=%00", "?prefix"),
+        ("tags?after=%0a", "?after"),
+        ("tags?limit=10001", "?limit"),
+        ("tracking/%00", "/source"),
+        ("events/x", "/position"),
+        ("events/id/x", "/id"),
     ],
 )
 def test_a_bad_parameter_is_named(client: Client, target: str, path: str) -> None:
     reply = client.get(target)
     assert is_problem(reply)
     assert (reply.status, reply.json["path"]) == (422, path)
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ({"positions": [9], "add": ["x"]}, "$.positions"),
+        ({"positions": [1]}, "$.add"),
+        ({"positions": [1], "add": ["x", ""]}, "$.add[1]"),
+        ({"positions": [1], "add": ["$x"]}, "$.add[0]"),
+        ({"positions": [1], "add": [str(n) for n in range(65)]}, "$.positions"),
+        ({"positions": [1], "replace": {"": ["x"]}}, "$.replace"),
+        ({"query": {"items": [{"tags": [""]}]}, "add": ["x"]}, "$.query.items[0].tags[0]"),
+        ({"query": {"items": [{}]}, "positions": [1], "add": ["x"]}, "$.query"),
+    ],
+)
+def test_a_bad_retag_names_the_field(client: Client, store: EventStore, body: Any, path: str) -> None:
+    client.post("events", {"events": [EVENT]})
+    reply = client.post("retags", body)
+    assert is_problem(reply)
+    assert (reply.status, reply.json["path"]) == (422, path)
+    assert store.head() == 1
+
+
+def test_a_check_beyond_the_head_names_the_field(client: Client) -> None:
+    reply = client.post("check", {"condition": {"fail_if_events_match": {"items": [{}]}, "after": 1}})
+    assert (reply.status, reply.json["path"]) == (422, "$.condition.after")
+
+
+def test_too_large_an_event_names_the_events(client: Client) -> None:
+    reply = client.post("events", {"events": [{"type": "T", "data": "x" * 2_000_000}]})
+    assert (reply.status, reply.json["path"]) == (413, "$.events")
 
 
 def test_paths_and_methods_that_are_not_there(client: Client) -> None:
@@ -130,7 +186,7 @@ def test_paths_and_methods_that_are_not_there(client: Client) -> None:
         assert reply.status == 404
     reply = client.send("DELETE", "events")
     assert is_problem(reply)
-    assert (reply.status, reply.headers["allow"]) == (405, "GET, POST, QUERY")
+    assert (reply.status, reply.headers["allow"]) == (405, "GET, HEAD, OPTIONS, POST, QUERY")
 
 
 def test_a_form_is_no_body(client: Client, store: EventStore) -> None:

@@ -33,7 +33,7 @@ from .problem import (
     headers_of,
     status_of,
 )
-from .routes import ROUTES, Route, Table
+from .routes import ROUTES, Route, Table, allowed
 
 DRAIN_SECONDS = 10.0
 BODY_SECONDS_WHILE_DRAINING = 2.0
@@ -123,9 +123,12 @@ class Application:
                 f"there is nothing at {exchange.scope['path']!r:.120}", hint="/docs lists what there is"
             )
         method = exchange.scope["method"]
-        if method not in routes:
-            raise MethodNotAllowed(f"{method!r:.20} is not possible here", ", ".join(sorted(routes)))
-        return await self._call(exchange, routes[method])
+        route = routes.get("GET" if method == "HEAD" else method)
+        if route is not None:
+            return await self._call(exchange, route)
+        if method == "OPTIONS":
+            return Answer(b"", 204, b"", [(b"allow", allowed(routes).encode())])
+        raise MethodNotAllowed(f"{method!r:.20} is not possible here", allowed(routes))
 
     async def _call(self, exchange: Exchange, route: Route) -> Answer | Stream:
         exchange.parameters = parameters_of(route.parameters, exchange.query_parameters())
@@ -152,21 +155,24 @@ def _problem(error: Exception, docs: str) -> Answer:
 
 async def _send(exchange: Exchange, answer: Answer, send: Send) -> None:
     headers = _headers(exchange, answer.content_type, answer.headers)
-    headers.append((b"content-length", b"%d" % len(answer.body)))
+    if answer.status != 204:  # which has no content anyway
+        headers.append((b"content-length", b"%d" % len(answer.body)))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+    await send({"type": "http.response.body", "body": b"" if exchange.is_head else answer.body})
 
 
 async def _send_stream(exchange: Exchange, stream: Stream, send: Send) -> None:
     headers = _headers(exchange, stream.content_type, stream.headers)
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    async for piece in stream.pieces:
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    if not exchange.is_head:
+        async for piece in stream.pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 
 
 def _headers(exchange: Exchange, content_type: bytes, more: Headers) -> Headers:
-    return [(b"content-type", content_type), *SECURITY_HEADERS, *trace_headers(exchange), *more]
+    form = [(b"content-type", content_type)] if content_type else []
+    return [*form, *SECURITY_HEADERS, *trace_headers(exchange), *more]
 
 
 async def _live(receive: Receive, send: Send) -> None:

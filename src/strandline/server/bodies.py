@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -15,10 +16,11 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from ..append import AppendCondition, AppendRequest
 from ..codec import decode_data
-from ..errors import InvalidEvent, InvalidInput, InvalidQuery, StrandlineError
+from ..errors import InvalidEvent, InvalidInput, InvalidQuery, PayloadTooLarge, StrandlineError
 from ..event import Event
 from ..names import check_tracking
 from ..query import Query, QueryItem
+from ..retag import Retag
 from .problem import AtField, wrong_shape
 
 T = TypeVar("T")
@@ -249,6 +251,41 @@ def request_of(body: AppendBody, metadata: Mapping[str, str]) -> AppendRequest:
     return _at(path, lambda: AppendRequest(events, condition, body.stream, unless_exists, body.tracking))
 
 
+def at_append_field(error: InvalidInput, body: AppendBody) -> Exception:
+    """Return the error with the path of the field because of which a store refused an append."""
+    if type(error) is InvalidInput:
+        return AtField(error, path_of_after(body.condition))
+    return AtField(error, "$.events") if isinstance(error, PayloadTooLarge) else error
+
+
+def path_of_after(body: ConditionBody | None) -> str:
+    """Return the path of the highest `after` of a condition: the one that is beyond the head if one is."""
+    if body is None or body.parts is UNSET:
+        return "$" if body is None else "$.condition.after"
+    positions = [part.after for part in body.parts]
+    return f"$.condition.parts[{positions.index(max(positions))}].after"
+
+
+def target_of(body: RetagBody) -> Query | list[int]:
+    """Return what a retag is about."""
+    if body.query is not UNSET and body.positions is UNSET:
+        return query_of(body.query)
+    if body.positions is not UNSET and body.query is UNSET:
+        return body.positions
+    raise AtField(InvalidInput("a retag has a query or positions", hint="give one of them"), "$.query")
+
+
+def path_in_retag(body: RetagBody) -> str:
+    """Return the path of the field because of which a retag was refused."""
+    for name, value in {"add": body.add, "replace": body.replace}.items():
+        blamed = _blamed(partial(Retag, []), {}, name, value) if value else None
+        if blamed is not None:
+            return f"$.{blamed[0]}"
+    if not body.add and not body.replace:
+        return "$.add"
+    return "$.query" if body.positions is UNSET else "$.positions"
+
+
 def query_of_parameters(parameters: EventsParameters) -> Query:
     """Return the query that the parameters ask for: one item, or `query`."""
     fields = {
@@ -346,16 +383,24 @@ def _built(
         return make(**given)
     except InvalidInput as error:
         for name, value in given.items():
-            values = value if isinstance(value, list) else [value]
-            for index, single in enumerate(values):
-                tried = [single] if isinstance(value, list) else single
-                try:
-                    make(**{**rest, name: tried})
-                except InvalidInput as cause:
-                    suffix = f"[{index}]" if isinstance(value, list) and names is None else ""
-                    field = f"{path}{(names or {}).get(name, name)}{suffix}"
-                    raise AtField(cause, field) from cause
+            parameter = None if names is None else names.get(name, name)
+            field, cause = _blamed(make, rest, name, value) or ("", None)
+            if cause is not None:
+                raise AtField(cause, f"{path}{parameter or field}") from cause
         raise AtField(error, path.rstrip(".")) from error
+
+
+def _blamed(
+    make: Callable[..., object], rest: Mapping[str, Any], name: str, value: Any
+) -> tuple[str, InvalidInput] | None:
+    """Return the field that cannot be, or one of its elements, with the error that it leads to."""
+    tries = [(f"{name}[{index}]", [each]) for index, each in enumerate(value)] if type(value) is list else []
+    for field, tried in [*tries, (name, value)]:
+        try:
+            make(**{**rest, name: tried})
+        except InvalidInput as error:
+            return field, error
+    return None
 
 
 _decode_query = decoder_of(QueryBody)

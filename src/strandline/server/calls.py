@@ -5,26 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
-from typing import Any
 from uuid import UUID
-
-import msgspec
 
 from .. import Usage
 from ..errors import AppendConditionFailed, InvalidInput, NotFound
+from ..names import check_name
 from .bodies import (
     AfterParameters,
     AppendBody,
     AtParameters,
+    CheckBody,
     EventsParameters,
     NamesParameters,
     ReadBody,
     RetagBody,
     SelectBody,
+    at_append_field,
     checked_condition_of,
+    path_in_retag,
+    path_of_after,
     query_of,
     query_of_parameters,
     request_of,
+    target_of,
 )
 from .bulk import append_lines
 from .conflicts import with_conflicts
@@ -49,6 +52,8 @@ async def append(exchange: Exchange) -> Answer:
         )
     except AppendConditionFailed as error:
         raise await with_conflicts(exchange.store, error, request.condition) from error
+    except InvalidInput as error:
+        raise at_append_field(error, body) from error
     return Answer(encode(result), 200 if result.duplicate else 201)
 
 
@@ -98,7 +103,11 @@ async def count(exchange: Exchange) -> Answer:
 
 async def check(exchange: Exchange) -> Answer:
     """Tell what an append under a condition would meet."""
-    found = await exchange.store.check(checked_condition_of(exchange.body))
+    body: CheckBody = exchange.body
+    try:
+        found = await exchange.store.check(checked_condition_of(body))
+    except InvalidInput as error:
+        raise AtField(error, path_of_after(body.condition)) from error
     fields = {
         "holds": found.holds,
         "head": found.head,
@@ -137,7 +146,10 @@ async def event_with_id(exchange: Exchange) -> Answer:
 async def tracked(exchange: Exchange) -> Answer:
     """Return the last position of an upstream source that an append tracked."""
     source = exchange.path["source"]
-    position = await exchange.store.tracked(source)
+    try:
+        position = await exchange.store.tracked(source)
+    except InvalidInput as error:
+        raise AtField(error, "/source") from error
     if position is None:
         raise NotFound(f"no append has tracked {source!r:.80}", hint="begin at the source's first position")
     return Answer(encode({"position": position}))
@@ -155,11 +167,22 @@ async def tags(exchange: Exchange) -> Answer:
 
 async def _names(exchange: Exchange, kind: str, names: Callable[..., Awaitable[list[Usage]]]) -> Answer:
     parameters: NamesParameters = exchange.parameters
-    found = await names(parameters.prefix, after=parameters.after, limit=parameters.limit + 1)
-    shown = found[: parameters.limit]
-    rows = [{kind: each.name, "count": each.count, "first": each.first, "last": each.last} for each in shown]
-    next_page = shown[-1].name if len(found) > len(shown) else None
-    return Answer(encode({f"{kind}s": rows, "next": next_page}))
+    _check_names(parameters)
+    found = await names(parameters.prefix, after=parameters.after, limit=parameters.limit)
+    rows = [{kind: each.name, "count": each.count, "first": each.first, "last": each.last} for each in found]
+    is_full = len(found) == parameters.limit
+    behind = await names(parameters.prefix, after=found[-1].name, limit=1) if is_full else []
+    return Answer(encode({f"{kind}s": rows, "next": found[-1].name if behind else None}))
+
+
+def _check_names(parameters: NamesParameters) -> None:
+    for name, kind in {"prefix": "prefix", "after": "name"}.items():
+        text = getattr(parameters, name)
+        try:
+            if text:
+                check_name(text, kind, InvalidInput)
+        except InvalidInput as error:
+            raise AtField(error, f"?{name}") from error
 
 
 async def head(exchange: Exchange) -> Answer:
@@ -183,7 +206,10 @@ async def describe(exchange: Exchange) -> Answer:
 async def retag(exchange: Exchange) -> Answer:
     """Change the tags of events."""
     body: RetagBody = exchange.body
-    result = await exchange.store.retag(_target(body), add=body.add, replace=body.replace)
+    try:
+        result = await exchange.store.retag(target_of(body), add=body.add, replace=body.replace)
+    except InvalidInput as error:
+        raise AtField(error, path_in_retag(body)) from error
     return Answer(encode(result), 201)
 
 
@@ -253,13 +279,6 @@ async def _append_lines(exchange: Exchange, after: int) -> AsyncIterator[bytes]:
         yield encode({"end": {"head": head}}) + b"\n"
     except Exception as error:  # noqa: BLE001 - the last line says it
         yield error_line(error, exchange.docs)
-
-
-def _target(body: RetagBody) -> Any:
-    if (body.query is msgspec.UNSET) == (body.positions is msgspec.UNSET):
-        reason = InvalidInput("a retag has a query or positions", hint="give one of them")
-        raise AtField(reason, "$.query")
-    return body.positions if body.query is msgspec.UNSET else query_of(body.query)
 
 
 def _time(text: str) -> datetime:

@@ -95,6 +95,11 @@ class Exchange:
         self._waits = service.waits
         self._headers: dict[bytes, bytes] | None = None
 
+    @property
+    def is_head(self) -> bool:
+        """Whether only the headers of the answer are asked for."""
+        return bool(self.scope["method"] == "HEAD")
+
     def header(self, name: bytes) -> bytes | None:
         """Return a header by its name in lower case. Of several with that name, the last."""
         if self._headers is None:

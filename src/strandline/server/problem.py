@@ -115,7 +115,7 @@ def headers_of(error: Exception) -> list[tuple[bytes, bytes]]:
         return [(b"allow", error.allowed.encode())]
     if status == 401:
         return [(b"www-authenticate", b"Bearer")]
-    if status == 503:
+    if status in {429, 503}:
         return [(b"retry-after", b"%d" % RETRY_AFTER_SECONDS)]
     return []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -138,6 +138,12 @@ class Table:
         added: dict[str, Route] = {}
         listed.append((segments, added))
         return added
+
+
+def allowed(routes: Mapping[str, Route]) -> str:
+    """Return the methods of a path, as the header `Allow` lists them."""
+    head = {"HEAD"} if "GET" in routes else set()
+    return ", ".join(sorted({*routes, *head, "OPTIONS"}))
 
 
 def _match(pattern: tuple[str, ...], segments: list[str]) -> dict[str, str] | None:
