@@ -289,10 +289,22 @@ class AsyncEventStore:
         """See `EventStore.followers`."""
         return await self.in_thread(self.store.followers)
 
-    def appends(self, after: int = 0, *, backwards: bool = False, limit: int | None = None) -> AsyncAppends:
+    def appends(
+        self,
+        after: int = 0,
+        *,
+        until: int | None = None,
+        backwards: bool = False,
+        limit: int | None = None,
+    ) -> AsyncAppends:
         """See `EventStore.appends`: `async for append in store.appends()`."""
         self.store.check_usable()
-        return AsyncAppends(self, check_span(after, None, backwards=backwards), check_limit(limit))
+        return AsyncAppends(self, check_span(after, until, backwards=backwards), check_limit(limit))
+
+    @property
+    def max_data_bytes(self) -> int:
+        """How large the data of an event may be."""
+        return self.store.max_data_bytes
 
     @property
     def inspect(self) -> AsyncInspection:

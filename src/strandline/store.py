@@ -423,11 +423,16 @@ class EventStore:
         return [status_of(self.engine, row) for row in self.engine.followers()]
 
     def appends(
-        self, after: int = 0, *, backwards: bool = False, limit: int | None = None
+        self,
+        after: int = 0,
+        *,
+        until: int | None = None,
+        backwards: bool = False,
+        limit: int | None = None,
     ) -> Iterator[RecordedAppend]:
-        """The recorded appends with `first > after`, in order, or the newest first."""
+        """The recorded appends with `after < first <= until`, in order, or the newest first."""
         self.check_usable()
-        return self._appends(check_span(after, None, backwards=backwards), check_limit(limit))
+        return self._appends(check_span(after, until, backwards=backwards), check_limit(limit))
 
     def _appends(self, span: Span, left: int | None) -> Iterator[RecordedAppend]:
         while page := self.appends_page(span, left):

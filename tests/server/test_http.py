@@ -68,6 +68,8 @@ def test_a_check_is_a_dry_run(everywhere: Client) -> None:
     assert (found["holds"], found["part"], found["item"], found["head"]) == (False, 0, 0, 1)
     assert found["conflict"]["position"] == 1
     assert found["condition"] == NEVER | {"after": 1}
+    without = everywhere.post("check", {"condition": NEVER, "conflicts": 0}).json
+    assert (len(found["conflicts"]), without["conflicts"], without["complete"]) == (1, [], False)
     refused = everywhere.post("check", {"condition": NEVER | {"after": 9}})
     assert refused.status == 422
     assert everywhere.get("head").json == {"head": 1}
@@ -277,6 +279,10 @@ def test_the_recorded_appends_come_with_their_conditions(everywhere: Client) -> 
     assert (second["condition"], second["status"]) == (None, "unconditional")
     assert end == {"end": {"head": 2}}
     assert everywhere.get("appends?after=1").lines == [second, end]
+    assert everywhere.get("appends?until=1").lines == [first, end]
+    assert everywhere.get("appends?backwards=true&limit=1").lines == [second, end]
+    assert everywhere.get("appends/2").json == second
+    assert everywhere.get("appends/9").json["code"] == "not_found"
 
 
 def test_many_appends_are_answered_line_by_line(everywhere: Client) -> None:

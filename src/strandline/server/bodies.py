@@ -114,9 +114,10 @@ class SelectBody(Body):
 
 
 class CheckBody(Body):
-    """A condition to try."""
+    """A condition to try, and how many of the conflicts to list."""
 
     condition: ConditionBody
+    conflicts: Annotated[int, Meta(ge=0, le=10_000)] = 20
 
 
 class RetagBody(Body):
@@ -163,10 +164,13 @@ class NamesParameters(Body):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 100
 
 
-class AfterParameters(Body):
-    """A position to begin after."""
+class AppendsParameters(Body):
+    """The recorded appends that begin in `(after, until]`."""
 
     after: Position = 0
+    until: Position | None = None
+    limit: Limit | None = None
+    backwards: bool = False
 
 
 class AtParameters(Body):

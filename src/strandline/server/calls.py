@@ -11,8 +11,8 @@ from .. import Usage
 from ..errors import AppendConditionFailed, InvalidInput, NotFound
 from ..names import check_name
 from .bodies import (
-    AfterParameters,
     AppendBody,
+    AppendsParameters,
     AtParameters,
     CheckBody,
     EventsParameters,
@@ -105,7 +105,7 @@ async def check(exchange: Exchange) -> Answer:
     """Tell what an append under a condition would meet."""
     body: CheckBody = exchange.body
     try:
-        found = await exchange.store.check(checked_condition_of(body))
+        found = await exchange.store.check(checked_condition_of(body), conflicts=body.conflicts)
     except InvalidInput as error:
         raise AtField(error, path_of_after(body.condition)) from error
     fields = {
@@ -123,12 +123,7 @@ async def check(exchange: Exchange) -> Answer:
 
 async def event_at(exchange: Exchange) -> Answer:
     """Return the event at a position."""
-    text = exchange.path["position"]
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise AtField(
-            InvalidInput(f"{text!r:.40} is not a position", hint="positions are 1, 2, 3 …"), "/position"
-        )
-    return Answer((await exchange.store.event(int(text))).to_line())
+    return Answer((await exchange.store.event(_position(exchange))).to_line())
 
 
 async def event_with_id(exchange: Exchange) -> Answer:
@@ -186,8 +181,10 @@ def _check_names(parameters: NamesParameters) -> None:
 
 
 async def head(exchange: Exchange) -> Answer:
-    """Return the last position."""
-    return Answer(encode({"head": await exchange.store.head()}))
+    """Return the last position. A header says how large the data of an event may be."""
+    limit = b"%d" % exchange.store.max_data_bytes
+    fields = {"head": await exchange.store.head()}
+    return Answer(encode(fields), headers=[(b"strandline-max-data-bytes", limit)])
 
 
 async def position_at(exchange: Exchange) -> Answer:
@@ -215,8 +212,13 @@ async def retag(exchange: Exchange) -> Answer:
 
 async def appends(exchange: Exchange) -> Stream:
     """List the recorded appends."""
-    parameters: AfterParameters = exchange.parameters
-    return Stream(_append_lines(exchange, parameters.after))
+    return Stream(_append_lines(exchange, exchange.parameters))
+
+
+async def append_holding(exchange: Exchange) -> Answer:
+    """Return the recorded append that wrote a position."""
+    append = await exchange.store.inspect.recorded(_position(exchange))
+    return Answer(append.to_json().encode())
 
 
 async def followers(exchange: Exchange) -> Answer:
@@ -269,16 +271,26 @@ def trace_headers(exchange: Exchange) -> Headers:
     return [] if parent is None else [(b"traceparent", parent)]
 
 
-async def _append_lines(exchange: Exchange, after: int) -> AsyncIterator[bytes]:
+async def _append_lines(exchange: Exchange, asked: AppendsParameters) -> AsyncIterator[bytes]:
     try:
         head = await exchange.store.head()
-        async for append in exchange.store.appends(after):
-            if append.first > head:
-                break
+        until = head if asked.until is None else min(head, asked.until)
+        appends = exchange.store.appends(
+            asked.after, until=until, backwards=asked.backwards, limit=asked.limit
+        )
+        async for append in appends:
             yield append.to_json().encode() + b"\n"
         yield encode({"end": {"head": head}}) + b"\n"
     except Exception as error:  # noqa: BLE001 - the last line says it
         yield error_line(error, exchange.docs)
+
+
+def _position(exchange: Exchange) -> int:
+    text = exchange.path["position"]
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        reason = InvalidInput(f"{text!r:.40} is not a position", hint="positions are 1, 2, 3 …")
+        raise AtField(reason, "/position")
+    return int(text)
 
 
 def _time(text: str) -> datetime:

@@ -275,6 +275,10 @@ class Catalogues:
             assert list(store.appends(after, backwards=True)) == expected[::-1]
             assert list(store.appends(after, limit=2)) == expected[:2]
             assert list(store.appends(after, backwards=True, limit=2)) == expected[::-1][:2]
+            for until in (0, 2, 3, 4, 7, 99):
+                bounded = [append for append in expected if append.first <= until]
+                assert list(store.appends(after, until=until)) == bounded
+                assert list(store.appends(after, until=until, backwards=True, limit=2)) == bounded[::-1][:2]
 
     @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "1"])
     def test_appends_are_limited_by_a_whole_number(self, store: EventStore, limit: Any) -> None:
