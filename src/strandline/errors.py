@@ -249,3 +249,4 @@ class MissingDependency(StrandlineError, ImportError):
     """An optional part is not installed; the message says what to install."""
 
     code = "missing_dependency"
+    status = 501

@@ -7,14 +7,11 @@ from collections.abc import Iterable, Mapping
 
 from ..errors import Forbidden, NotFound
 from .bodies import decoder_of, parameters_of
-from .calls import trace_headers
 from .exchange import (
     NDJSON,
-    SECURITY_HEADERS,
     Answer,
     Exchange,
     Gone,
-    Headers,
     Limits,
     Receive,
     Scope,
@@ -34,6 +31,7 @@ from .problem import (
     status_of,
 )
 from .routes import ROUTES, Route, Table, allowed
+from .sending import send_answer, send_stream
 
 DRAIN_SECONDS = 10.0
 BODY_SECONDS_WHILE_DRAINING = 2.0
@@ -110,9 +108,9 @@ class Application:
         except Exception as error:  # noqa: BLE001 - every error is answered as a problem
             answer = _problem(error, exchange.docs)
         if isinstance(answer, Stream):
-            await _send_stream(exchange, answer, send)
+            await send_stream(exchange, answer, send)
         else:
-            await _send(exchange, answer, send)
+            await send_answer(exchange, answer, send)
 
     async def _answer(self, exchange: Exchange) -> Answer | Stream:
         header = exchange.header
@@ -151,28 +149,6 @@ class Application:
 
 def _problem(error: Exception, docs: str) -> Answer:
     return Answer(encode_problem(error, docs=docs), status_of(error), PROBLEM.encode(), headers_of(error))
-
-
-async def _send(exchange: Exchange, answer: Answer, send: Send) -> None:
-    headers = _headers(exchange, answer.content_type, answer.headers)
-    if answer.status != 204:  # which has no content anyway
-        headers.append((b"content-length", b"%d" % len(answer.body)))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if exchange.is_head else answer.body})
-
-
-async def _send_stream(exchange: Exchange, stream: Stream, send: Send) -> None:
-    headers = _headers(exchange, stream.content_type, stream.headers)
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    if not exchange.is_head:
-        async for piece in stream.pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
-
-
-def _headers(exchange: Exchange, content_type: bytes, more: Headers) -> Headers:
-    form = [(b"content-type", content_type)] if content_type else []
-    return [*form, *SECURITY_HEADERS, *trace_headers(exchange), *more]
 
 
 async def _live(receive: Receive, send: Send) -> None:

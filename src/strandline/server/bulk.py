@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
 from ..append import AppendRequest
 from ..errors import AppendConditionFailed, InvalidInput, StrandlineError
@@ -17,7 +17,7 @@ UNSENT_BYTES = 64 * 1024 * 1024
 _decode = decoder_of(AppendBody)
 
 
-async def append_lines(exchange: Exchange, metadata: Mapping[str, str]) -> AsyncIterator[bytes]:
+async def append_lines(exchange: Exchange, metadata: Mapping[str, str]) -> AsyncGenerator[bytes]:
     """Yield the outcomes of the lines of a body.
 
     A client may send all of its lines before it reads an answer, so outcomes wait here while the body still comes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import datetime
 from uuid import UUID
 
@@ -59,7 +59,7 @@ async def append(exchange: Exchange) -> Answer:
 
 async def append_many(exchange: Exchange) -> Stream:
     """Append what each line asks for."""
-    return Stream(append_lines(exchange, metadata_of(exchange)))
+    return Stream(append_lines(exchange, metadata_of(exchange)), reads_body=True)
 
 
 async def read_by_parameters(exchange: Exchange) -> Answer | Stream:
@@ -271,7 +271,7 @@ def trace_headers(exchange: Exchange) -> Headers:
     return [] if parent is None else [(b"traceparent", parent)]
 
 
-async def _append_lines(exchange: Exchange, asked: AppendsParameters) -> AsyncIterator[bytes]:
+async def _append_lines(exchange: Exchange, asked: AppendsParameters) -> AsyncGenerator[bytes]:
     try:
         head = await exchange.store.head()
         until = head if asked.until is None else min(head, asked.until)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, MutableMapping
 from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
@@ -42,11 +42,13 @@ class Answer(Struct):
 
 
 class Stream(Struct):
-    """An answer in pieces."""
+    """An answer in pieces. One that fails before its end is cut off, unless its last piece says so."""
 
-    pieces: AsyncIterator[bytes]
+    pieces: AsyncGenerator[bytes]
     content_type: bytes = NDJSON
     headers: Headers = []
+    reads_body: bool = False
+    """Whether the pieces are made while the body of the request still arrives."""
 
 
 class Gone(Exception):

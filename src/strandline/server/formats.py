@@ -1,23 +1,44 @@
-"""The forms in which events are answered: a page of JSON, or a stream of lines."""
+"""The forms in which events are answered: a page of JSON, or a stream of lines, rows or columns."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any
+import asyncio
+import base64
+import csv
+import io
+import json
+from collections.abc import AsyncGenerator, Iterable
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Raw
 
 from ..aio import AsyncEventStore, AsyncRead
+from ..codec import decode_data
 from ..errors import StrandlineError
 from ..event import SequencedEvent
 from ..query import Query
-from .exchange import JSON, NDJSON, Answer, Exchange, Stream, encode
+from ..reading import require_arrow
+from .exchange import JSON, NDJSON, Answer, Exchange, Headers, Stream, encode
 from .problem import encode_problem, raw_condition, raw_event
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
 
 PAGE_EVENTS = 1_000
 PAGE_BYTES = 16 * 1024 * 1024
-_BY_TYPE = {"application/json": "json", "application/x-ndjson": "ndjson"}
-CONTENT_TYPES = {"json": JSON.decode(), "ndjson": NDJSON.decode()}
+CONTENT_TYPES = {
+    "json": JSON.decode(),
+    "ndjson": NDJSON.decode(),
+    "csv": "text/csv",
+    "arrow": "application/vnd.apache.arrow.stream",
+}
+_BY_TYPE = {kind: form for form, kind in CONTENT_TYPES.items()}
+CONDITION_BYTES = 4_096
+"""Proxies and clients often take no more than 8 KiB of headers."""
+COLUMNS = ("position", "id", "type", "tags", "stream", "subject", "data", "metadata", "recorded_at")
+_FORMULA = ("=", "+", "-", "@", "'")
+_END_OF_ARROW = b"\xff\xff\xff\xff\0\0\0\0"
 
 
 class Asked:
@@ -42,10 +63,16 @@ class Asked:
 async def answer_events(exchange: Exchange, asked: Asked) -> Answer | Stream:
     """Answer the events of a read in the form that the client asks for."""
     form = exchange.parameters.format or preferred(exchange.header(b"accept"))
+    if form == "json":
+        return Answer(await _page(exchange.store, asked))
+    if form == "arrow":
+        await asyncio.to_thread(require_arrow)  # to load it takes a while
+    read = await asked.read(exchange.store, asked.limit)
     if form == "ndjson":
-        read = await asked.read(exchange.store, asked.limit)
         return Stream(_lines(read, exchange.docs))
-    return Answer(await _page(exchange.store, asked))
+    pieces = _rows(read) if form == "csv" else _columns(read)
+    headers = [*_download_headers(form), *_condition_headers(read)]
+    return Stream(pieces, CONTENT_TYPES[form].encode(), headers)
 
 
 def preferred(accept: bytes | None) -> str:
@@ -108,7 +135,7 @@ def _next_page(asked: Asked, head: int, last: int) -> dict[str, Any]:
     return body
 
 
-async def _lines(read: AsyncRead, docs: str) -> AsyncIterator[bytes]:
+async def _lines(read: AsyncRead, docs: str) -> AsyncGenerator[bytes]:
     """Yield a line per event, and an end or an error as the last line."""
     try:
         async for events in read.pages():
@@ -117,6 +144,78 @@ async def _lines(read: AsyncRead, docs: str) -> AsyncIterator[bytes]:
         yield encode(end) + b"\n"
     except Exception as error:  # noqa: BLE001 - the last line says it
         yield error_line(error, docs)
+
+
+async def _rows(read: AsyncRead) -> AsyncGenerator[bytes]:
+    """Yield the events as CSV (RFC 4180). An error cuts the answer off, for CSV has no other sign of it."""
+    yield _csv([COLUMNS])
+    async for events in read.pages():
+        yield _csv(map(_row, events))
+
+
+def _csv(rows: Iterable[Iterable[object]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
+
+
+def _row(event: SequencedEvent) -> tuple[object, ...]:
+    return (
+        event.position,
+        event.id,
+        _cell(event.type),
+        msgspec.json.encode(event.tags).decode(),
+        _cell(event.stream),
+        _cell(event.subject),
+        _data_cell(event.data),
+        msgspec.json.encode(event.metadata).decode(),
+        event.recorded_at.isoformat(),
+    )
+
+
+def _cell(text: str | None) -> str | None:
+    """Return text that a spreadsheet does not take for a formula: one apostrophe at its beginning is not part of it."""
+    return f"'{text}" if text is not None and text.startswith(_FORMULA) else text
+
+
+def _data_cell(data: bytes) -> str:
+    """Return JSON as it is, for no JSON begins a formula. Other bytes begin with `base64:`."""
+    try:
+        decode_data(data)
+        return data.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return f"base64:{base64.b64encode(data).decode()}"
+
+
+async def _columns(read: AsyncRead) -> AsyncGenerator[bytes]:
+    """Yield the events as an Arrow stream. An error cuts the answer off before the mark of its end."""
+    is_first = True
+    async for batch in read.arrow():
+        if is_first:
+            yield _schema(batch, read)
+        is_first = False
+        yield batch.serialize().to_pybytes()
+    yield _END_OF_ARROW
+
+
+def _schema(batch: RecordBatch, read: AsyncRead) -> bytes:
+    facts = {"head": str(read.head), "condition": read.condition.to_json()}
+    schema: bytes = batch.schema.with_metadata(facts).serialize().to_pybytes()
+    return schema
+
+
+def _download_headers(form: str) -> Headers:
+    return [(b"content-disposition", b'attachment; filename="events.%b"' % form.encode())]
+
+
+def _condition_headers(read: AsyncRead) -> Headers:
+    """Return the head and the condition as headers, for forms that have no other place for them."""
+    fields = msgspec.json.decode(read.condition.to_json())
+    condition = json.dumps(fields, separators=(",", ":")).encode()  # in ASCII
+    headers = [(b"strandline-head", b"%d" % read.head)]
+    if len(condition) <= CONDITION_BYTES:
+        return [*headers, (b"strandline-condition", condition)]
+    return [*headers, (b"strandline-condition-too-long", b"%d" % len(condition))]
 
 
 def _event_line(event: SequencedEvent) -> bytes:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from . import bodies, calls, describe
 from .exchange import JSON, NDJSON, Answer, Exchange, Stream
+from .formats import CONTENT_TYPES
 
 Access = Literal["metadata", "read", "append", "follow", "manage", "metrics", "admin"]
 Call = Callable[[Exchange], Awaitable[Answer | Stream]]
@@ -44,7 +45,7 @@ class Route(Struct, frozen=True):
 
 
 LOG = "/v1/logs/{log}"
-_EVENTS = ("application/json", "application/x-ndjson")
+_EVENTS = tuple(CONTENT_TYPES.values())
 _LINES = ("application/x-ndjson",)
 
 ROUTES: tuple[Route, ...] = (
