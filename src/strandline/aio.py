@@ -287,7 +287,7 @@ class AsyncEventStore:
 
     async def followers(self) -> list[FollowerStatus]:
         """See `EventStore.followers`."""
-        return await self.in_thread(self.store.followers)
+        return await self.in_long_thread(self.store.followers)
 
     def appends(
         self,

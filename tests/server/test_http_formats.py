@@ -118,7 +118,8 @@ def test_every_event_survives_its_row(events: list[Event]) -> None:
         store.append(events)
         read = list(store.read())
     for row, event in zip(rows_of(_csv([NAMES, *map(_row, read)])), read, strict=True):
-        assert [row["type"].removeprefix("'"), row["id"]] == [event.type.removeprefix("'"), str(event.id)]
+        assert row["type"] in (event.type, f"'{event.type}")
+        assert row["id"] == str(event.id)
         assert json.loads(row["tags"]) == [*event.tags]
         assert json.loads(row["metadata"]) == dict(event.metadata)
         assert not row["data"].startswith(("=", "+", "@"))
@@ -184,9 +185,9 @@ def test_nothing_is_read_for_a_client_that_has_left(form: str, monkeypatch: pyte
                 )
                 assert connection.recv(100)
             deadline = time.monotonic() + 20
-            while application._under_way and time.monotonic() < deadline:
+            while application._metrics.under_way and time.monotonic() < deadline:
                 time.sleep(0.01)
-            assert not application._under_way
+            assert not application._metrics.under_way
             assert pages < 8  # of some 10 with 8 MiB each
 
 

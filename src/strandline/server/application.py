@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from time import perf_counter
 
 from ..errors import Forbidden, NotFound
 from .bodies import decoder_of, parameters_of
 from .exchange import (
+    EVENT_STREAM,
     NDJSON,
     Answer,
     Exchange,
@@ -35,6 +38,8 @@ from .sending import send_answer, send_stream
 
 DRAIN_SECONDS = 10.0
 BODY_SECONDS_WHILE_DRAINING = 2.0
+GONE = 499
+"""Counted where the client went away before its request was complete."""
 _CHANGES = frozenset({"append", "follow", "manage", "admin"})
 _DECODERS = {route.body: decoder_of(route.body) for route in ROUTES if route.body is not None}
 _TABLE = Table(ROUTES)
@@ -61,7 +66,7 @@ class Application:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._under_way = 0
+        self._metrics = service.metrics
         self._is_idle = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,7 +88,7 @@ class Application:
         self.begin_drain()
         try:
             async with asyncio.timeout(seconds):
-                while self._under_way:
+                while self._metrics.under_way:
                     self._is_idle.clear()
                     await self._is_idle.wait()
         except TimeoutError:
@@ -91,26 +96,43 @@ class Application:
         await self._service.logs.close()
 
     async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._under_way += 1
+        self._metrics.under_way += 1
         try:
-            await self._handle(scope, receive, send)
+            await self._handle(Exchange(scope, receive, self._service), send)
         finally:
-            self._under_way -= 1
-            if not self._under_way:
+            self._metrics.under_way -= 1
+            if not self._metrics.under_way:
                 self._is_idle.set()
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(scope, receive, self._service)
+    async def _handle(self, exchange: Exchange, send: Send) -> None:
+        began = perf_counter()
         try:
             answer = await self._answer(exchange)
         except Gone:
+            exchange.count_request(GONE, perf_counter() - began)
             return
         except Exception as error:  # noqa: BLE001 - every error is answered as a problem
+            exchange.count_problem(error)
             answer = _problem(error, exchange.docs)
-        if isinstance(answer, Stream):
-            await send_stream(exchange, answer, send)
-        else:
+        if isinstance(answer, Answer):
             await send_answer(exchange, answer, send)
+            exchange.count_request(answer.status, perf_counter() - began)
+        else:
+            await self._stream(exchange, answer, send, began)
+
+    async def _stream(self, exchange: Exchange, stream: Stream, send: Send, began: float) -> None:
+        is_live = stream.content_type == EVENT_STREAM
+        if is_live:
+            exchange.count_request(200, perf_counter() - began)
+        try:
+            with exchange.live() if is_live else nullcontext():
+                await send_stream(exchange, stream, send)
+        except Exception as error:
+            exchange.count_problem(error)
+            raise
+        finally:
+            if not is_live:
+                exchange.count_request(200, perf_counter() - began)
 
     async def _answer(self, exchange: Exchange) -> Answer | Stream:
         header = exchange.header
@@ -123,6 +145,7 @@ class Application:
         method = exchange.scope["method"]
         route = routes.get("GET" if method == "HEAD" else method)
         if route is not None:
+            exchange.route_path = route.path
             return await self._call(exchange, route)
         if method == "OPTIONS":
             return Answer(b"", 204, b"", [(b"allow", allowed(routes).encode())])

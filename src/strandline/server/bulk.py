@@ -72,9 +72,9 @@ async def _append_all(exchange: Exchange, metadata: Mapping[str, str], outcomes:
     except Gone:
         pass
     except StrandlineError as error:  # the rest of the body did not arrive
-        await outcomes.put(outcome_line(error, exchange.docs))
+        await outcomes.put(outcome_line(error, exchange))
     except Exception as error:  # noqa: BLE001 - the last line says it
-        await outcomes.put(outcome_line(error, exchange.docs))
+        await outcomes.put(outcome_line(error, exchange))
     finally:
         await outcomes.end()
 
@@ -109,7 +109,14 @@ async def _append(
     outcomes = await _outcomes(exchange, requests)
     for index, outcome in zip(wanted, outcomes, strict=True):
         answers[index] = outcome
-    return b"".join(outcome_line(answer, exchange.docs) for answer in answers)
+    _count(exchange, answers)
+    return b"".join(outcome_line(answer, exchange) for answer in answers)
+
+
+def _count(exchange: Exchange, answers: list[object]) -> None:
+    exchange.service.metrics.log(exchange.log).bulk_appends.add(len(answers))
+    for answer in answers:
+        exchange.count_append(answer)
 
 
 def _request(line: bytes | StrandlineError, metadata: Mapping[str, str]) -> AppendRequest | Exception:

@@ -51,9 +51,11 @@ async def append(exchange: Exchange) -> Answer:
             tracking=request.tracking,
         )
     except AppendConditionFailed as error:
+        exchange.count_append(error)
         raise await with_conflicts(exchange.store, error, request.condition) from error
     except InvalidInput as error:
         raise at_append_field(error, body) from error
+    exchange.count_append(result)
     return Answer(encode(result), 200 if result.duplicate else 201)
 
 
@@ -207,6 +209,7 @@ async def retag(exchange: Exchange) -> Answer:
         result = await exchange.store.retag(target_of(body), add=body.add, replace=body.replace)
     except InvalidInput as error:
         raise AtField(error, path_in_retag(body)) from error
+    exchange.count_append(result)
     return Answer(encode(result), 201)
 
 
@@ -234,6 +237,13 @@ async def logs(exchange: Exchange) -> Answer:
 async def start(exchange: Exchange) -> Answer:
     """Show the start page."""
     return start_page(exchange.scope.get("root_path", ""))
+
+
+async def metrics(exchange: Exchange) -> Answer:
+    """Return the metrics of the server, for Prometheus."""
+    accept = (exchange.header(b"accept") or b"").decode("latin-1")
+    page, content_type = await exchange.service.scrape.page(accept)
+    return Answer(page, content_type=content_type.encode())
 
 
 async def healthz(exchange: Exchange) -> Answer:
@@ -282,7 +292,7 @@ async def _append_lines(exchange: Exchange, asked: AppendsParameters) -> AsyncGe
             yield append.to_json().encode() + b"\n"
         yield encode({"end": {"head": head}}) + b"\n"
     except Exception as error:  # noqa: BLE001 - the last line says it
-        yield error_line(error, exchange.docs)
+        yield error_line(error, exchange)
 
 
 def _position(exchange: Exchange) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, MutableMapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
@@ -16,7 +17,9 @@ from ..aio import AsyncEventStore
 from ..errors import InvalidInput, PayloadTooLarge
 from .gate import Gate
 from .logs import Logs
-from .problem import AtField, RequestTimeout, ShuttingDown, UnsupportedMediaType
+from .metrics import Metrics
+from .problem import AtField, RequestTimeout, ShuttingDown, UnsupportedMediaType, code_of
+from .scrape import Scrape
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -26,6 +29,9 @@ Headers = list[tuple[bytes, bytes]]
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
+EVENT_STREAM = b"text/event-stream"
+NO_ROUTE = "none"
+"""Stands in metrics for every path that is not the server's."""
 SECURITY_HEADERS: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -78,6 +84,7 @@ class Exchange:
         "log",
         "parameters",
         "path",
+        "route_path",
         "scope",
         "service",
         "store",
@@ -88,6 +95,7 @@ class Exchange:
         self.service = service
         self.limits = service.limits
         self.path: dict[str, str] = {}
+        self.route_path = NO_ROUTE
         self.parameters: Any = None
         self.body: Any = None
         self.log = ""
@@ -96,6 +104,29 @@ class Exchange:
         self._receive = receive
         self._waits = service.waits
         self._headers: dict[bytes, bytes] | None = None
+
+    def count_request(self, status: int, seconds: float) -> None:
+        """Count this request. Paths count by their pattern, and methods that nothing here has as one."""
+        method = self.scope["method"] if self.route_path != NO_ROUTE else NO_ROUTE
+        self.service.metrics.add_request(method, self.route_path, status, seconds)
+
+    @contextmanager
+    def live(self) -> Generator[None]:
+        """Count a live stream while it is open."""
+        counts = self.service.metrics.log(self.log)
+        counts.live_streams += 1
+        try:
+            yield
+        finally:
+            counts.live_streams -= 1
+
+    def count_append(self, outcome: object) -> None:
+        """Count the outcome of an append: its result, or the error that refused it."""
+        self.service.metrics.log(self.log).add(outcome)
+
+    def count_problem(self, error: Exception) -> None:
+        """Count a problem that is answered."""
+        self.service.metrics.problems[code_of(error)] += 1
 
     @property
     def is_head(self) -> bool:
@@ -185,7 +216,9 @@ class Service:
         self.limits = limits
         self.read_only = read_only
         self.waits = Waits(limits.body_seconds)
-        self.is_draining = False
+        self.is_draining: bool = False
+        self.metrics = Metrics()
+        self.scrape = Scrape(self)
 
 
 class Waits:

@@ -69,7 +69,7 @@ async def answer_events(exchange: Exchange, asked: Asked) -> Answer | Stream:
         await asyncio.to_thread(require_arrow)  # to load it takes a while
     read = await asked.read(exchange.store, asked.limit)
     if form == "ndjson":
-        return Stream(_lines(read, exchange.docs))
+        return Stream(_lines(read, exchange))
     pieces = _rows(read) if form == "csv" else _columns(read)
     headers = [*_download_headers(form), *_condition_headers(read)]
     return Stream(pieces, CONTENT_TYPES[form].encode(), headers)
@@ -135,7 +135,7 @@ def _next_page(asked: Asked, head: int, last: int) -> dict[str, Any]:
     return body
 
 
-async def _lines(read: AsyncRead, docs: str) -> AsyncGenerator[bytes]:
+async def _lines(read: AsyncRead, exchange: Exchange) -> AsyncGenerator[bytes]:
     """Yield a line per event, and an end or an error as the last line."""
     try:
         async for events in read.pages():
@@ -143,7 +143,7 @@ async def _lines(read: AsyncRead, docs: str) -> AsyncGenerator[bytes]:
         end = {"end": {"head": read.head, "condition": raw_condition(read.condition)}}
         yield encode(end) + b"\n"
     except Exception as error:  # noqa: BLE001 - the last line says it
-        yield error_line(error, docs)
+        yield error_line(error, exchange)
 
 
 async def _rows(read: AsyncRead) -> AsyncGenerator[bytes]:
@@ -222,13 +222,18 @@ def _event_line(event: SequencedEvent) -> bytes:
     return b'{"event":%b}\n' % event.to_line()
 
 
-def error_line(error: Exception, docs: str) -> bytes:
+def error_line(error: Exception, exchange: Exchange) -> bytes:
     """Return the last line of a stream that failed."""
-    return b'{"error":%b}\n' % encode_problem(error, docs=docs)
+    return b'{"error":%b}\n' % _problem(error, exchange)
 
 
-def outcome_line(outcome: Any, docs: str) -> bytes:
+def outcome_line(outcome: Any, exchange: Exchange) -> bytes:
     """Return the line for one append: its result or a problem."""
     if isinstance(outcome, (StrandlineError, Exception)):
-        return encode_problem(outcome, docs=docs) + b"\n"
+        return _problem(outcome, exchange) + b"\n"
     return encode(outcome) + b"\n"
+
+
+def _problem(error: Exception, exchange: Exchange) -> bytes:
+    exchange.count_problem(error)
+    return encode_problem(error, docs=exchange.docs)

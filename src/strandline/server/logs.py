@@ -27,7 +27,7 @@ class Logs:
         self._given = dict(listed)
         self._stores: dict[str, AsyncEventStore] = {}
         self._own: list[AsyncEventStore] = []
-        self._opening = asyncio.Lock()
+        self._opening = {name: asyncio.Lock() for name in listed}  # each waits for its own database only
 
     @property
     def names(self) -> list[str]:
@@ -42,7 +42,7 @@ class Logs:
     async def _open(self, name: str) -> AsyncEventStore:
         if name not in self._given:
             raise NotFound(f"there is no log {name!r:.80} here", hint="GET /v1/logs lists the logs")
-        async with self._opening:
+        async with self._opening[name]:
             store = self._stores.get(name)
             if store is None:
                 store = self._stores[name] = await self._connected(self._given[name])

@@ -108,6 +108,13 @@ def status_of(error: Exception) -> int:
     return error.status if isinstance(error, StrandlineError) else 500
 
 
+def code_of(error: Exception) -> str:
+    """Return the code of the problem document of an error."""
+    if isinstance(error, AtField):
+        error = error.error
+    return error.code if isinstance(error, StrandlineError) else InternalError.code
+
+
 def headers_of(error: Exception) -> list[tuple[bytes, bytes]]:
     """Return the headers that the answer for an error has beyond the usual ones."""
     status = status_of(error)

@@ -111,6 +111,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/", None, calls.start, produces=("text/html",)),
     Route("GET", "/docs", None, describe.docs, produces=("text/html",)),
     Route("GET", "/openapi.json", None, describe.openapi),
+    Route("GET", "/metrics", "metrics", calls.metrics, produces=("text/plain",)),
     Route("GET", "/healthz", None, calls.healthz),
     Route("GET", "/readyz", None, calls.readyz),
 )
