@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import socket
 from typing import Any
@@ -321,16 +320,6 @@ def test_a_line_is_answered_before_the_next_one_is_sent(client: Client) -> None:
             while not (answer := answers.readline()).startswith(b"{"):
                 pass
             assert json.loads(answer)["first"] == expected
-
-
-def test_packed_bodies_are_unpacked(client: Client, store: EventStore) -> None:
-    body = gzip.compress(json.dumps({"events": [{"type": "T", "data": "x" * 100_000}]}).encode())
-    assert client.post("events", body, content_encoding="gzip").status == 201
-    assert len(next(iter(store.read())).data) == 100_002
-    for bad in (b"no gzip", body[:-20], body + b"more"):
-        assert client.post("events", bad, content_encoding="gzip").status == 422
-    assert client.post("events", body, content_encoding="br").status == 415
-    assert store.head() == 1
 
 
 def test_traces_come_back_and_are_stored_on_request(client: Client, store: EventStore) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, MutableMapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -18,6 +17,7 @@ from ..errors import InvalidInput, PayloadTooLarge
 from .gate import Gate
 from .logs import Logs
 from .metrics import Metrics
+from .packing import unpacked
 from .problem import AtField, RequestTimeout, ShuttingDown, UnsupportedMediaType, code_of
 from .scrape import Scrape
 
@@ -175,14 +175,7 @@ class Exchange:
 
     def body_pieces(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives, unpacked."""
-        encoding = (self.header(b"content-encoding") or b"identity").strip().lower()
-        if encoding == b"identity":
-            return self._sent_pieces()
-        if encoding == b"gzip":
-            return _unpacked(self._sent_pieces())
-        raise UnsupportedMediaType(
-            f"the body is packed as {encoding.decode('latin-1')!r:.40}", hint="send it plain, or as gzip"
-        )
+        return unpacked(self._sent_pieces(), self.header(b"content-encoding"), self.limits.body_bytes)
 
     async def _sent_pieces(self) -> AsyncIterator[bytes]:
         more = True
@@ -267,29 +260,6 @@ def too_large(limit: int) -> PayloadTooLarge:
     return PayloadTooLarge(
         f"a request may bring at most {limit:,} bytes", hint="send several smaller requests"
     )
-
-
-async def _unpacked(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield what gzip pieces contain. A piece never becomes more than 1 MiB at a time."""
-    unpack = zlib.decompressobj(wbits=31)
-    try:
-        async for piece in pieces:
-            rest = piece
-            while rest and not unpack.eof:
-                yield unpack.decompress(rest, 1024 * 1024)
-                rest = unpack.unconsumed_tail
-            if unpack.unused_data or (rest and unpack.eof):
-                raise AtField(InvalidInput("the gzip body does not end where it should", hint=_GZIP), "$")
-    except zlib.error as error:
-        raise AtField(InvalidInput(f"the body is not gzip: {error}", hint=_GZIP), "$") from error
-    while not unpack.eof:
-        more = unpack.decompress(b"", 1024 * 1024)
-        if not more:
-            raise AtField(InvalidInput("the gzip body is cut off", hint=_GZIP), "$")
-        yield more
-
-
-_GZIP = "send the body again, packed once with gzip"
 
 
 def path_segments(scope: Scope) -> list[str]:

@@ -20,6 +20,7 @@ from ..event import SequencedEvent
 from ..query import Query
 from ..reading import require_arrow
 from .exchange import JSON, NDJSON, Answer, Exchange, Headers, Stream, encode
+from .packing import weight_of
 from .problem import encode_problem, raw_condition, raw_event
 
 if TYPE_CHECKING:
@@ -81,21 +82,10 @@ def preferred(accept: bytes | None) -> str:
     for choice in (accept or b"").decode("latin-1").split(","):
         media_type, _, parameters = choice.partition(";")
         form = _BY_TYPE.get(media_type.strip().lower())
-        weight = _weight(parameters)
+        weight = weight_of(parameters)
         if form is not None and weight > best_weight:
             best, best_weight = form, weight
     return best
-
-
-def _weight(parameters: str) -> float:
-    for parameter in parameters.split(";"):
-        name, _, value = parameter.partition("=")
-        if name.strip().lower() == "q":
-            try:
-                return float(value)
-            except ValueError:
-                return 0.0
-    return 1.0
 
 
 async def _page(store: AsyncEventStore, asked: Asked) -> bytes:

@@ -44,6 +44,10 @@ class UnsupportedMediaType(StrandlineError):
     status = 415
 
 
+class UnsupportedCoding(UnsupportedMediaType):
+    """The body is packed in a way that this server cannot unpack."""
+
+
 class RequestTimeout(StrandlineError):
     """The body of the request did not arrive in time. Nothing was written."""
 
@@ -120,6 +124,8 @@ def headers_of(error: Exception) -> list[tuple[bytes, bytes]]:
     status = status_of(error)
     if isinstance(error, MethodNotAllowed):
         return [(b"allow", error.allowed.encode())]
+    if isinstance(error, UnsupportedCoding):
+        return [(b"accept-encoding", b"zstd, gzip")]
     if status == 401:
         return [(b"www-authenticate", b"Bearer")]
     if status in {429, 503}:

@@ -6,16 +6,27 @@ import asyncio
 from contextlib import aclosing
 
 from .calls import trace_headers
-from .exchange import SECURITY_HEADERS, Answer, Exchange, Headers, Send, Stream
+from .exchange import EVENT_STREAM, SECURITY_HEADERS, Answer, Exchange, Headers, Send, Stream
+from .packing import WORTH_PACKING, Packer, accepted_coding, pack, packer
+
+_VARY = (b"vary", b"accept, accept-encoding")
 
 
 async def send_answer(exchange: Exchange, answer: Answer, send: Send) -> None:
     """Send an answer that is there at once."""
     headers = _headers(exchange, answer.content_type, answer.headers)
+    body = answer.body
+    coding, is_plain_refused = accepted_coding(exchange.header(b"accept-encoding"))
+    if (len(body) >= WORTH_PACKING or (body and is_plain_refused)) and _may_pack(answer.content_type):
+        headers.append(_VARY)
+        if coding is not None:
+            headers.append((b"content-encoding", coding.encode()))
+            packing = packer(coding)
+            body = await pack(packing, body) + packing.end()
     if answer.status != 204:  # which has no content anyway
-        headers.append((b"content-length", b"%d" % len(answer.body)))
+        headers.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if exchange.is_head else answer.body})
+    await send({"type": "http.response.body", "body": b"" if exchange.is_head else body})
 
 
 async def send_stream(exchange: Exchange, stream: Stream, send: Send) -> None:
@@ -23,29 +34,40 @@ async def send_stream(exchange: Exchange, stream: Stream, send: Send) -> None:
 
     An error on the way is raised, so that the server closes the connection before the end of the answer.
     """
-    headers = _headers(exchange, stream.content_type, stream.headers)
+    headers = [*_headers(exchange, stream.content_type, stream.headers), _VARY]
+    coding, _ = accepted_coding(exchange.header(b"accept-encoding"))
+    if coding is not None:
+        headers.append((b"content-encoding", coding.encode()))
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     async with aclosing(stream.pieces):
-        if not exchange.is_head and not await _send_pieces(exchange, stream, send):
-            return
-    await send({"type": "http.response.body", "body": b""})
+        if exchange.is_head:
+            await send({"type": "http.response.body", "body": b""})
+        elif coding is None:
+            await _send_pieces(exchange, stream, send)
+        else:
+            packing = packer(coding, is_live=stream.content_type == EVENT_STREAM)
+            await _send_pieces(exchange, stream, send, packing)
 
 
-async def _send_pieces(exchange: Exchange, stream: Stream, send: Send) -> bool:
-    """Send the pieces, and return whether the client has stayed."""
-    if stream.reads_body:
-        async for piece in stream.pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        return True
-    gone = asyncio.create_task(exchange.wait_until_gone())
+async def _send_pieces(exchange: Exchange, stream: Stream, send: Send, packing: Packer | None = None) -> None:
+    """Send the pieces and the end of the answer, as long as the client stays."""
+    # A stream that reads the body notices by itself that the client has left.
+    gone = None if stream.reads_body else asyncio.create_task(exchange.wait_until_gone())
     try:
         async for piece in stream.pieces:
-            if gone.done():
-                return False
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            if gone is not None and gone.done():
+                return
+            packed = piece if packing is None else await pack(packing, piece)
+            await send({"type": "http.response.body", "body": packed, "more_body": True})
     finally:
-        gone.cancel()
-    return True
+        if gone is not None:
+            gone.cancel()
+    await send({"type": "http.response.body", "body": b"" if packing is None else packing.end()})
+
+
+def _may_pack(content_type: bytes) -> bool:
+    """Return whether an answer may be packed. A page with a secret and a visitor's words would tell by its length."""
+    return not content_type.startswith(b"text/html")
 
 
 def _headers(exchange: Exchange, content_type: bytes, more: Headers) -> Headers:
