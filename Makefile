@@ -18,6 +18,7 @@ setup: $(VENV)/.complete ## .venv with every extra and development dependency (q
 
 demo: $(VENV)/.core ## many clients, the last seats, no seat sold twice; then the same log on Spark
 	@$(BIN)/strandline demo --spark --install-spark '$(MAKE) --no-print-directory $(VENV)/.spark'
+	@echo "To leave a server with traffic running: $(MAKE) setup, then $(BIN)/strandline demo --serve"
 
 test: setup ## the tests, on every core
 	$(BIN)/python -m pytest -n auto

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import json
 import shlex
+import signal
+import socket
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +15,7 @@ import strandline
 from strandline import MissingDependency
 from strandline.cli.demo import command, race
 from strandline.cli.demo.courses import Course, Refused, Sales, Student, define, subscribe
-from strandline.cli.demo.race import open_term, sales_of
+from strandline.cli.demo.race import COURSES, open_term, sales_of
 
 SMALL = ("--students", "30", "--clients", "8", "--no-spark")
 
@@ -192,3 +197,43 @@ def test_spark_that_cannot_be_installed_is_told(without_spark):
 def test_without_spark_and_a_way_to_get_it_the_demo_ends_with_the_check(cli, without_spark):
     done = cli("demo", *SMALL[:-1], "--json")
     assert (done.code, done.rows[0]["spark"]) == (0, None)
+
+
+def test_the_demo_leaves_a_server_with_traffic_until_it_is_interrupted():
+    command = [sys.executable, "-m", "strandline.cli", "demo", *SMALL, "--serve", "--port", "0", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        race = json.loads(process.stdout.readline())
+        served = json.loads(process.stdout.readline())
+        assert race["check"]["problems"] == []
+        head, newest, metrics = served["try"]
+        first = json.loads(curl(head))["head"]
+        deadline = time.monotonic() + 60
+        while json.loads(curl(head))["head"] < first + 10 or "strandline_appends_total" not in curl(metrics):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        *events, end = map(json.loads, curl(newest).splitlines())
+        assert [event["event"]["type"] for event in events] == ["StudentSubscribed"] * 3
+        assert end["end"]["head"] >= first + 10
+        process.send_signal(signal.SIGINT)
+        assert (process.wait(30), process.stderr.read()) == (0, "")
+    finally:
+        process.kill()
+        process.communicate()
+    with strandline.connect(race["path"]) as store:
+        term = [f"{name}-2" for name in COURSES]
+        assert [course.sold_twice for course in sales_of(store, term)] == [0] * 6
+
+
+def curl(command):
+    return subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=30, check=True
+    ).stdout
+
+
+def test_a_port_that_is_taken_ends_the_demo_before_it_begins(cli):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = cli("demo", *SMALL, "--serve", "--port", str(port))
+    assert (done.code, done.out) == (2, "")
+    assert f"port {port}" in done.err

@@ -60,9 +60,7 @@ def run(
     try:
         from strandline.server.serve import Server, is_loopback, listen
     except ImportError as error:
-        raise MissingDependency(
-            f"the server needs {error.name}, which is not installed", hint="pip install 'strandline[server]'"
-        ) from error
+        raise without_server(error) from error
     if not insecure and not is_loopback(host):
         raise InvalidInput(
             f"{host} can be reached from other machines, and everybody there could read and write",
@@ -73,8 +71,15 @@ def run(
         opened = {name: stores.enter_context(strandline.connect(address, log=name)) for name in log}
         application = app(opened, read_only=read_only, allow_hosts=allow_host or ())
         server = Server(application)
-        _tell(_address(host, listeners[0].getsockname()[1]), opened, as_json=as_json)
+        _tell(address_of(host, listeners[0].getsockname()[1]), opened, as_json=as_json)
         server.run_on(listeners)
+
+
+def without_server(error: ImportError) -> MissingDependency:
+    """Return the error for a server that lacks a part."""
+    return MissingDependency(
+        f"the server needs {error.name}, which is not installed", hint="pip install 'strandline[server]'"
+    )
 
 
 def _tell(address: str, opened: dict[str, EventStore], *, as_json: bool) -> None:
@@ -85,5 +90,6 @@ def _tell(address: str, opened: dict[str, EventStore], *, as_json: bool) -> None
     sys.stdout.flush()
 
 
-def _address(host: str, port: int) -> str:
+def address_of(host: str, port: int) -> str:
+    """Return the URL of a server."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 import typer
@@ -26,12 +27,17 @@ from ..event_table import print_events
 from ..failure import REFUSED
 from ..options import Json, Log
 from ..progress import progress
-from ..screen import console, note, plain, table, write_json
+from ..screen import console, facts, note, plain, table, write_json
+from ..serve import address_of
 from ..spark.running import Verbose
 from .courses import Sales
 from .race import Outcome, open_term, run_clients, sales_of
+from .serving import HOST, listeners_on
+from .serving import serve as serve_log
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from .pipeline import Pipeline
 
 NAME = "demo"
@@ -70,6 +76,16 @@ Installer = Annotated[
         help="What installs Spark, if it is missing when its turn comes.",
     ),
 ]
+Serve = Annotated[
+    bool,
+    typer.Option("--serve", help="Then serve the log over HTTP, with clients that go on, until Ctrl-C."),
+]
+Port = Annotated[
+    int,
+    typer.Option(
+        "--port", metavar="N", min=0, max=65535, help="The port of that server; 0: any that is free."
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Another number gives other wishes.")]
 
 
@@ -82,6 +98,8 @@ def run(
     seed: Seed = 1,
     spark: Spark = None,
     install_spark: Installer = None,
+    serve: Serve = False,
+    port: Port = 4455,
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
@@ -89,8 +107,10 @@ def run(
 
     Proves from the log that no seat was sold twice, and shows conflicts and throughput; then exports the log
     to a lake, folds, audits and reports on it with Spark. Shows tables also when piped, unless --json is
-    given. Exit code 1 if a seat was sold twice.
+    given. Exit code 1 if a seat was sold twice. With --serve it leaves Spark out, unless --spark is given, and
+    goes on as a server on this machine with a little traffic.
     """
+    listeners = listeners_on(port) if serve else []
     target = Target(path, log) if path else Target(str(_new_folder() / "courses.db"), DEFAULT_LOG)
     with strandline.connect(target.url, log=target.log) as store:
         term = open_term(store)
@@ -103,6 +123,7 @@ def run(
     if not as_json:
         _headline("strandline check")
         show_check(report)
+    spark = False if serve and spark is None else spark
     pipeline = _pipeline(target, sold, wanted=spark, installer=install_spark, verbose=verbose)
     if as_json:
         write_json(_fields(target, outcome, sold, report, pipeline))
@@ -111,6 +132,29 @@ def run(
     is_sound = pipeline is None or pipeline.is_sound
     if report.problems or any(course.sold_twice for course in sold) or not is_sound:
         raise typer.Exit(REFUSED)
+    if serve:
+        _serve(target, listeners, as_json=as_json)
+
+
+def _serve(target: Target, listeners: list[socket], *, as_json: bool) -> None:
+    address = address_of(HOST, listeners[0].getsockname()[1])
+    log = f"{address}/v1/logs/{quote(target.log)}"
+    commands = [
+        f"curl -s {log}/head",
+        f"curl -s '{log}/events?type=StudentSubscribed&backwards=true&limit=3&format=ndjson'",
+        f"curl -s {address}/metrics | grep -E '^strandline_(appends|conflicts)_total'",
+    ]
+    if as_json:
+        write_json({"address": address, "log": target.log, "try": commands})
+    else:
+        _headline("The same log over HTTP, with clients that go on")
+        facts([("address", address), ("log", target.log), ("to end", "Ctrl-C")])
+        console().print()
+        for command in commands:
+            console().print(plain(f"  {command}"), soft_wrap=True)
+    sys.stdout.flush()
+    with strandline.connect(target.url, log=target.log) as store:
+        serve_log(store, target.log, listeners)
 
 
 class Target(NamedTuple):
