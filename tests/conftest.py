@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from places import POSTGRES, Place, PostgresUrl, clean_environment, new_log
+from served import ServedLogs, served_logs
 from strandline.testing import postgres as servers
 from strandline.testing.postgres import VARIABLE, PostgresServer
 
@@ -86,6 +87,13 @@ def postgres_url(postgres_server: Callable[[str], PostgresServer]) -> Iterator[P
     """The URL of one of `POSTGRES`: a server of our own, or the one that the environment names."""
     yield lambda name: os.environ[VARIABLE] if name == "postgres-env" else postgres_server(name).url()
     clean_environment()
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[ServedLogs]:
+    """A server over HTTP, whose logs come and go."""
+    with served_logs() as logs:
+        yield logs
 
 
 @pytest.fixture

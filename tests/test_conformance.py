@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import strandline
 from places import Place
-from strandline.testing.conformance import StoreConformance
+from served import ServedLogs
+from strandline import EventStore
+from strandline.testing.conformance import OpenStore, StoreConformance
 
 
 class TestMemory(StoreConformance):
@@ -21,6 +26,20 @@ class TestSqlite(StoreConformance):
     @pytest.fixture
     def url(self, tmp_path: Path) -> Path:
         return tmp_path / "log.db"
+
+
+class TestHttp(StoreConformance):
+    """A store in memory behind a server. Options of the log go to the store of the server."""
+
+    @pytest.fixture
+    def open_store(self, served: ServedLogs) -> Iterator[OpenStore]:
+        with ExitStack() as stores:
+
+            def open_store(**options: Any) -> EventStore:
+                kept = stores.enter_context(strandline.connect("memory:", **options))
+                return stores.enter_context(served.serve(kept).connect())
+
+            yield open_store
 
 
 class TestPostgres(StoreConformance):

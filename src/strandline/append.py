@@ -100,7 +100,7 @@ class AppendCondition(FrozenValue):
     def from_json(cls, text: str | bytes) -> AppendCondition:
         """The condition that `to_json` wrote."""
         try:
-            return cls._from_fields(msgspec.json.decode(text))
+            return cls.from_fields(msgspec.json.decode(text))
         except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError) as error:
             raise InvalidInput(f"not the JSON form of an append condition: {error}", hint=_FORM) from error
 
@@ -110,10 +110,11 @@ class AppendCondition(FrozenValue):
         return {"after": self.after, "fail_if_events_match": self.fail_if_events_match.to_fields()}
 
     @classmethod
-    def _from_fields(cls, fields: Any) -> AppendCondition:
+    def from_fields(cls, fields: Any) -> AppendCondition:
+        """The condition of a decoded JSON form."""
         match fields:
             case {"parts": [*parts]} if len(fields) == 1:
-                return cls.all_of(*(cls._from_fields(part) for part in parts))
+                return cls.all_of(*(cls.from_fields(part) for part in parts))
             case {"fail_if_events_match": query} if fields.keys() <= {"after", "fail_if_events_match"}:
                 return cls(Query.from_fields(query), fields.get("after", 0))
         raise InvalidInput(
@@ -207,6 +208,13 @@ class AppendRequest(FrozenValue):
             never_before if self.condition is None else AppendCondition.all_of(self.condition, never_before)
         )
 
+    def refuse_callables(self) -> None:
+        """Raise if a Python function decides whether the append is accepted: only this process can call it."""
+        for part in () if self.condition is None else self.condition.parts:
+            part.fail_if_events_match.refuse_callables()
+        if self.unless_exists is not None:
+            self.unless_exists.refuse_callables()
+
     def __reduce__(self) -> tuple[object, ...]:
         return AppendRequest, self._key()
 
@@ -278,7 +286,7 @@ class RecordedAppend(msgspec.Struct, frozen=True):
                 f"not the JSON form of a recorded append: {error}", hint="pass what to_json() returned"
             ) from error
         given = fields.condition
-        condition = None if given is None else AppendCondition._from_fields(given)
+        condition = None if given is None else AppendCondition.from_fields(given)
         return cls(fields.first, fields.last, condition, fields.status, fields.recorded_at.astimezone(UTC))
 
 

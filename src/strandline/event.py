@@ -95,7 +95,8 @@ def own_tags(text: str) -> tuple[str, ...]:
     return tuple(tag for tag in tags if not tag.startswith(RESERVED)) if RESERVED in text else tags
 
 
-def _with_key(tags: tuple[str, ...], key: str | None) -> str:
+def raw_tags_of(tags: tuple[str, ...], key: str | None) -> str:
+    """Tags as one text, the key of the append among them."""
     return join_tags(tags if key is None else sorted((*tags, key_tag(key))))
 
 
@@ -198,7 +199,7 @@ class Event(_Data):
     @property
     def raw_tags(self) -> str:
         """The tags as a log keeps them; the key is one of them."""
-        return _with_key(self.tags, self.key)
+        return raw_tags_of(self.tags, self.key)
 
     def with_tags(self, *tags: str) -> Event:
         """The same event (same id) with more tags."""
@@ -230,7 +231,11 @@ class Event(_Data):
 
     def to_json(self) -> str:
         """One line of JSON with sorted keys; data that is not JSON goes as `data_base64`."""
-        return encode_sorted(self._fields() | self._data_fields()).decode()
+        return self.to_line().decode()
+
+    def to_line(self) -> bytes:
+        """`to_json` as bytes, without a newline."""
+        return encode_sorted(self._fields() | self._data_fields())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Event:
@@ -331,7 +336,7 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
 
     def with_present_tags(self, tags: tuple[str, ...]) -> Self:
         """The same event after a retag."""
-        return msgspec.structs.replace(self, raw_tags=_with_key(tags, self.key))
+        return msgspec.structs.replace(self, raw_tags=raw_tags_of(tags, self.key))
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -432,7 +437,7 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
             position,
             fields["type"],
             fields["data"],
-            _with_key(tuple(fields.get("tags", ())), fields.get("key")),
+            raw_tags_of(tuple(fields.get("tags", ())), fields.get("key")),
             fields.get("stream"),
             fields.get("subject"),
             _uuid(fields.get("id")).bytes,

@@ -283,6 +283,14 @@ class Query(FrozenValue):
         """Whether every event matches."""
         return self.items[0].is_all
 
+    def refuse_callables(self) -> None:
+        """Raise if a Python function decides which events match: only this process can call it."""
+        if self.has_where and any(callable(item.where) for item in self.items):
+            raise InvalidQuery(
+                "a server cannot call a Python function to choose events",
+                hint='use an object matcher, where={"amount": {"$gte": 10}}, or read more and choose here',
+            )
+
     def matches(self, event: Tagged, tags: tuple[str, ...] | None = None) -> bool:
         """Whether an item matches the event (with other `tags` than its own, if given)."""
         return any(item.matches(event, tags) for item in self.items)

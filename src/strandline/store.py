@@ -48,7 +48,7 @@ from .domain.steps import (
 from .domain.unit import Boundary
 from .domain.untyped import Decide, DecideOptions, DecideValue, Route, TagWith
 from .engine import Clock, Engine, Page, Span, Stats
-from .engine.open import DEFAULT_LOG, open_engine
+from .engine.open import DEFAULT_LOG, open_engine, place_of, refuse_options
 from .engine.rules import LOCK_SECONDS, check_lock_timeout
 from .engine.sequencer import Sequencer
 from .engine.watch import HeadWatch
@@ -102,6 +102,7 @@ class ConnectOptions(TypedDict, total=False):
     decision_cache: int
     strict_tags: bool
     lock_timeout: float
+    token: str | None
 
 
 def connect(
@@ -115,17 +116,19 @@ def connect(
     decision_cache: int = DEFAULT_STATES,
     strict_tags: bool = False,
     lock_timeout: float = LOCK_SECONDS,
+    token: str | None = None,
 ) -> EventStore:
-    """Open the store at `url`: a file (SQLite), `sqlite:///…`, `postgresql://…` or `memory:`.
+    """Open the store at `url`: a file (SQLite), `sqlite:///…`, `postgresql://…`, `http://…` or `memory:`.
 
-    A PostgreSQL database has any number of independent logs; `log` is the name of one. A log that does
-    not exist is created, unless `create` is False. `clock` replaces the time that
+    A PostgreSQL database or a server has any number of independent logs; `log` is the name of one. A log that does
+    not exist is created, unless `create` is False. `token` is what a server knows you by. `clock` replaces the time that
     `recorded_at` is taken from; `max_data_bytes` limits the data of one event; without
     `record_conditions` the log forgets under which conditions appends were accepted. Commands keep the
     states of the last `decision_cache` projections in memory, to read only what is newer; 0 keeps none. With
     `strict_tags` a decision's event that carries none of its boundary's tags is an `InvalidEvent`; otherwise
     it is written with a warning, `MissingTags`. If another process keeps the lock of the log for more than
-    `lock_timeout` seconds, an append raises `Unavailable`, with the name of that process.
+    `lock_timeout` seconds, an append raises `Unavailable`, with the name of that process. Over HTTP, `clock`,
+    `max_data_bytes`, `record_conditions` and `lock_timeout` belong to the server, and logs are created there.
     """
     check_max_data_bytes(max_data_bytes)  # before a file is made
     check_states(decision_cache)
@@ -136,6 +139,8 @@ def connect(
     ):
         check_flag(value, name)
     refuse_calls()
+    if place_of(url).engine == "http":
+        refuse_options((max_data_bytes != MAX_DATA_BYTES, "max_data_bytes"))
     engine = doing(
         AT_WORK,
         open_engine,
@@ -145,10 +150,11 @@ def connect(
         record_conditions=record_conditions,
         create=create,
         lock_timeout=check_lock_timeout(lock_timeout),
+        token=token,
     )
     return EventStore(
         engine,
-        max_data_bytes=max_data_bytes,
+        max_data_bytes=engine.max_data_bytes or max_data_bytes,
         decision_cache=decision_cache,
         strict_tags=strict_tags,
     )
@@ -506,6 +512,8 @@ class EventStore:
         """The request, if this store may take it now."""
         self.check_writable()
         check_size(request.events, self.max_data_bytes)
+        if not self.engine.runs_callables:
+            request.refuse_callables()
         return request
 
     def retagging(
@@ -516,6 +524,8 @@ class EventStore:
     ) -> Retag:
         """The retag, if this store may take it now."""
         self.check_writable()
+        if isinstance(target, Query) and not self.engine.runs_callables:
+            target.refuse_callables()
         return Retag(target, add, replace)
 
     def requests(self, requests: Iterable[AppendRequest]) -> Sequence[AppendRequest]:

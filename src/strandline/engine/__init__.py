@@ -209,6 +209,16 @@ class Engine(Protocol):
         ...
 
     @property
+    def runs_callables(self) -> bool:
+        """Whether queries and conditions may have Python functions."""
+        ...
+
+    @property
+    def max_data_bytes(self) -> int | None:
+        """How large the data of an event may be, if another than this store decides it."""
+        ...
+
+    @property
     def is_lost(self) -> bool:
         """Whether the log was found to lack events that this store has seen. From then on every use raises `CorruptLog`."""
         ...

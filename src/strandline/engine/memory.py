@@ -42,6 +42,8 @@ class MemoryEngine:
     log = "default"
     is_shared = False
     is_lost = False
+    runs_callables = True
+    max_data_bytes = None
 
     def __init__(self, time: Time, *, record_conditions: bool = True) -> None:
         self._time = time

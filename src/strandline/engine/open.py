@@ -17,6 +17,7 @@ from .rules import LOCK_SECONDS, Time
 DEFAULT_LOG = "default"
 
 _POSTGRES = {"postgresql", "postgres"}
+_HTTP = {"http", "https"}
 _SECRETS = {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
 # As libpq reads a URL: what stands before the first @ is user and password, unless a / comes before it.
 _CREDENTIALS = re.compile(r"(\w+://)(?:([^:@/]*)(?::[^@/]*)?@)?([^?]*)(?:\?(.*))?", re.DOTALL)
@@ -24,12 +25,13 @@ _CREDENTIALS = re.compile(r"(\w+://)(?:([^:@/]*)(?::[^@/]*)?@)?([^?]*)(?:\?(.*))
 _ALMOST_POSTGRES = re.compile(
     r"\s*(postgres(ql)?(:(?!//)|//)|(host|hostaddr|port|dbname|user|password|service)\s*=)", re.IGNORECASE
 )
+_ALMOST_HTTP = re.compile(r"\s*https?:(?!//)", re.IGNORECASE)
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a log is: which engine keeps it, and the file or the URL of the database."""
+    """Where a log is: which engine reaches it, and the file or the URL of the database or server."""
 
-    engine: Literal["memory", "sqlite", "postgres"]
+    engine: Literal["memory", "sqlite", "postgres", "http"]
     address: str
 
     def __repr__(self) -> str:
@@ -44,9 +46,18 @@ def open_engine(
     record_conditions: bool,
     create: bool,
     lock_timeout: float = LOCK_SECONDS,
+    token: str | None = None,
 ) -> Engine:
     """Open the log at `url`."""
     place, time = place_of(url), Time(clock)
+    if place.engine == "http":
+        given = (clock is not None, "clock"), (not record_conditions, "record_conditions")
+        refuse_options(*given, (lock_timeout != LOCK_SECONDS, "lock_timeout"))
+        require_httptools()
+        from .http import HttpEngine
+
+        return HttpEngine(place.address, log=log, token=token)
+    refuse_token(token)
     if place.engine == "postgres":
         require_psycopg()
         from .postgres import PostgresEngine
@@ -69,9 +80,15 @@ def open_engine(
     )
 
 
-def logs(url: str | os.PathLike[str]) -> list[str]:
-    """The names of the logs at a URL, in order: those of a database that you may use, or the one log of a file."""
+def logs(url: str | os.PathLike[str], *, token: str | None = None) -> list[str]:
+    """The names of the logs at a URL, in order: those of a database or server that you may use, or the one of a file."""
     place = place_of(url)
+    if place.engine == "http":
+        require_httptools()
+        from .http import logs as logs_of_server
+
+        return logs_of_server(place.address, token)
+    refuse_token(token)
     if place.engine == "postgres":
         require_psycopg()
         from .postgres.address import Address
@@ -96,6 +113,10 @@ def place_of(url: str | os.PathLike[str]) -> Place:
     scheme, separator, rest = text.partition("://")
     if separator and scheme in _POSTGRES:
         return Place("postgres", text)
+    if separator and scheme in _HTTP:
+        return Place("http", text)
+    if _ALMOST_HTTP.match(text):
+        raise InvalidInput("this is not the URL of a store", hint="a server is http://host:port")
     if _ALMOST_POSTGRES.match(text):
         raise InvalidInput(
             "this is not the URL of a store",
@@ -103,7 +124,7 @@ def place_of(url: str | os.PathLike[str]) -> Place:
         )
     if separator and scheme != "sqlite":
         raise InvalidInput(
-            f"a store is a file, sqlite:///…, postgresql://… or memory:, not {scheme}://…",
+            f"a store is a file, sqlite:///…, postgresql://…, http://… or memory:, not {scheme}://…",
             hint='for example strandline.connect("school.db")',
         )
     path = rest.removeprefix("/") if separator else text
@@ -133,8 +154,29 @@ def refuse_other_logs(log: str) -> None:
         )
 
 
+def refuse_options(*given: tuple[bool, str]) -> None:
+    """Refuse options of the log, which a client of a server does not set."""
+    for is_given, name in given:
+        if is_given:
+            raise InvalidInput(
+                f"{name} belongs to the server that keeps the log",
+                hint=f"leave {name} out here, and set it where the server connects to the log",
+            )
+
+
+def refuse_token(token: str | None) -> None:
+    """Only a server asks for a token."""
+    if token is not None:
+        raise InvalidInput(
+            "only a server takes a token, this store is none",
+            hint='leave token out, or name the server: connect("http://host:4455", token=…)',
+        )
+
+
 def without_password(url: str) -> str:
     """The URL as it may be shown to anybody, and still works where the password comes from elsewhere."""
+    if url.partition("://")[0] in _HTTP:
+        return _without_credentials(url)
     if url.partition("://")[0] not in _POSTGRES:
         return url
     scheme, user, place, settings = _CREDENTIALS.fullmatch(url).groups()  # type: ignore[union-attr]
@@ -144,8 +186,28 @@ def without_password(url: str) -> str:
     return f"{scheme}{f'{user}@' if user else ''}{place}{'?' if kept else ''}{'&'.join(kept)}"
 
 
+def _without_credentials(url: str) -> str:
+    """The scheme, the host and the path of the URL of a server: tokens have been put into all the rest."""
+    scheme, _, rest = url.partition("://")
+    place = re.split(r"[?#]", rest, maxsplit=1)[0]
+    return f"{scheme}://{place.rpartition('@')[2]}"
+
+
 def _is_secret(setting: str) -> bool:
     return unquote(setting.partition("=")[0]) in _SECRETS
+
+
+def require_httptools() -> None:
+    """Say what to install if the parser of HTTP is missing."""
+    try:
+        from . import http  # noqa: F401
+    except ImportError as error:
+        if (error.name or "").startswith("strandline"):
+            raise
+        raise MissingDependency(
+            f"a server is reached with httptools, which cannot be loaded: {error}",
+            hint="pip install 'strandline[http]'",
+        ) from error
 
 
 def require_psycopg() -> None:

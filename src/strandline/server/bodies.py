@@ -365,7 +365,7 @@ def _data_of(body: EventBody, path: str) -> bytes:
 
 def _given(body: Struct) -> dict[str, Any]:
     fields = msgspec.structs.asdict(body)
-    return {name: value for name, value in fields.items() if value not in (None, [], {})}
+    return {name: value for name, value in fields.items() if value not in (None, [])}
 
 
 def _at(path: str, make: Callable[[], T]) -> T:

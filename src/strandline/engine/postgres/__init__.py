@@ -54,6 +54,8 @@ class PostgresEngine:
 
     name = "postgres"
     is_shared = True
+    runs_callables = True
+    max_data_bytes = None
 
     def __init__(
         self,

@@ -77,6 +77,8 @@ class SqliteEngine:
     name = "sqlite"
     log = "default"
     is_shared = True
+    runs_callables = True
+    max_data_bytes = None
 
     def __init__(
         self,

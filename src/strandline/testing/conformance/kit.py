@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from ... import AppendCondition, Event, EventStore, Query, QueryItem, SequencedEvent, connect
-from ...errors import AppendConditionFailed
+from ... import AppendCondition, AppendRequest, Event, EventStore, Query, QueryItem, SequencedEvent, connect
+from ...errors import AppendConditionFailed, InvalidQuery
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 20
@@ -81,6 +81,33 @@ def refusal(store: EventStore, condition: AppendCondition) -> AppendConditionFai
         store.append(happened("Refused"), condition)
     assert store.head() == head
     return caught.value
+
+
+def is_refused(store: EventStore, *queries: Query) -> bool:
+    """Whether the store refuses queries with a Python function, which a server cannot call. Then it has to refuse all."""
+    given = [query for query in queries if any(callable(part.where) for part in query.items)]
+    if store.engine.runs_callables or not given:
+        return False
+    head = store.head()
+    for query in given:
+        for ask in (
+            lambda query=query: list(store.read(query)),
+            lambda query=query: store.count(query),
+            lambda query=query: store.exists(query),
+            lambda query=query: store.check(nothing_new(query)),
+            lambda query=query: next(store.subscribe(query)),
+            lambda query=query: store.append(happened(), nothing_new(query)),
+            lambda query=query: store.append(happened(), unless_exists=query),
+            lambda query=query: store.append_many(
+                [AppendRequest(happened()), AppendRequest(happened(), nothing_new(query))]
+            ),
+            lambda query=query: store.retag(query, add=["x"]),
+        ):
+            with pytest.raises(InvalidQuery, match="Python function") as caught:
+                ask()
+            assert "matcher" in caught.value.hint
+    assert store.head() == head
+    return True
 
 
 def in_thread(call: Callable[[], T]) -> Callable[[], T]:

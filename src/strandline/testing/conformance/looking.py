@@ -19,7 +19,7 @@ from ... import (
     Usage,
 )
 from ...errors import InvalidInput, NotFound
-from .kit import happened, item, nothing_new, positions, refusal
+from .kit import happened, is_refused, item, nothing_new, positions, refusal
 
 
 class Looking:
@@ -69,6 +69,8 @@ class Looking:
     def test_a_count_can_begin_after_a_position(self, store: EventStore, query: Query | None) -> None:
         store.append([happened("AB"[n % 2], *["x", "y", "z"][n % 3 :], n=n) for n in range(12)])
         store.retag(3, add=["y"])
+        if query is not None and is_refused(store, query):
+            return
         for after in (0, 1, 5, 12, 13, 14, 2**70):
             assert store.count(query, after) == len(list(store.read(query, after=after)))
             assert store.count(query, after=after) == store.count(query, after)
@@ -102,7 +104,9 @@ class DryRuns:
         assert (check.holds, check.head, check.part, check.item) == (False, 4, 1, 2)
         assert check.conflict == error.conflict == store.event(2)
         assert error.part == condition.parts[1]
-        assert (error.conflicts, error.complete, error.condition) == ((), False, None)
+        # A server adds what an append that it refused needs to decide again.
+        of_server = check.conflicts, check.complete, check.condition
+        assert (error.conflicts, error.complete, error.condition) in (((), False, None), of_server)
         assert positions(check.conflicts) == [2, 3]
         assert check.complete
 
@@ -162,7 +166,10 @@ class DryRuns:
     )
     def test_a_filter_on_the_data_is_asked(self, store: EventStore, where: Any) -> None:
         store.append([happened("A", "x", n=n) for n in range(710)])
-        check = store.check(nothing_new(Query.of(QueryItem(tags=["x"], where=where))), conflicts=3)
+        query = Query.of(QueryItem(tags=["x"], where=where))
+        if is_refused(store, query):
+            return
+        check = store.check(nothing_new(query), conflicts=3)
         assert positions(check.conflicts) == [701, 702, 703]
         assert not check.complete
 
@@ -189,6 +196,8 @@ class DryRuns:
         store.append([happened("A", "x", n=1), happened("A", "y", n=2)])
         by_data = Query.of(item("y", where={"n": 2}))
         for query in (Query.tag("y"), by_data, Query.of(item(where=lambda event: "y" in event.tags))):
+            if is_refused(store, query):
+                continue
             parts = nothing_new(Query.tag("x"), 1), nothing_new(query, 1)
             outcome = refusal(store, AppendCondition.all_of(*parts))
             assert isinstance(outcome, AppendConditionFailed)
@@ -303,7 +312,9 @@ class Catalogues:
         store.append(
             happened(), AppendCondition.all_of(nothing_new(Query.tag("y"), 1), nothing_new(Query.all(), 2))
         )
-        store.append(happened(), nothing_new(Query.of(item("x", where=lambda event: True))))
+        query = Query.of(item("x", where=lambda event: True))
+        if not is_refused(store, query):
+            store.append(happened(), nothing_new(query))
         for append in store.appends():
             assert RecordedAppend.from_json(append.to_json()) == append
             assert RecordedAppend.from_json(append.to_json().encode()).to_json() == append.to_json()

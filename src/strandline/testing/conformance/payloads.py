@@ -8,7 +8,7 @@ import pytest
 
 from ... import AppendRequest, Event, EventStore, Query
 from ...errors import AppendConditionFailed, InvalidInput, InvalidQuery
-from .kit import happened, item, nothing_new, positions
+from .kit import happened, is_refused, item, nothing_new, positions
 
 HOLDS: list[tuple[dict[str, Any], Any]] = [
     ({"a": 1}, {"a": 1, "b": 2}),
@@ -166,12 +166,16 @@ class Payloads:
             return True
 
         query = Query.of(item(where=see))
+        if is_refused(store, query):
+            return
         assert positions(store.read(query)) == [1]
         assert seen == [event]
 
     def test_a_callable_that_raises_is_an_invalid_query(self, store: EventStore) -> None:
         store.append(happened("A", "x"))
         query = Query.of(item("x", where=lambda event: 1 / 0))
+        if is_refused(store, query):
+            return
         for ask in (
             lambda: list(store.read(query)),
             lambda: store.count(query),
@@ -186,6 +190,8 @@ class Payloads:
     def test_a_callable_is_asked_only_about_candidates(self, store: EventStore) -> None:
         store.append([happened("A", "x"), happened("B", "y")])
         query = Query.of(item("x", where=lambda event: 1 // (event.type == "A") > 0))
+        if is_refused(store, query):
+            return
         assert positions(store.read(query)) == [1]
         store.append(happened(), nothing_new(query, 1))
 
@@ -213,6 +219,8 @@ class Payloads:
                 return False
 
             query = Query.of(item("x", where=matcher))
+            if is_refused(store, query):
+                continue
             store.append(happened("B"), nothing_new(query))
             assert not store.exists(query)
             assert len(errors) == 2
@@ -229,7 +237,8 @@ class Payloads:
         query = at_least & Query.of(item(where={"m": 1})) & Query.of(item(where={"n": {"$lt": 3}}))
         assert positions(store.read(query)) == [2]
         with_callable = at_least & Query.of(item(where=lambda event: event.json()["n"] != 2))
-        assert positions(store.read(with_callable)) == [3]
+        if not is_refused(store, with_callable):
+            assert positions(store.read(with_callable)) == [3]
         never = Query.of(item(where={"n": 1})) & Query.of(item(where={"n": True}))
         assert positions(store.read(never)) == []
 

@@ -8,7 +8,7 @@ import pytest
 
 from ... import AppendCondition, AppendConditionFailed, AppendResult, Event, EventStore, Query
 from ...errors import InvalidInput, InvalidQuery
-from .kit import happened, item, positions
+from .kit import happened, is_refused, item, positions
 
 
 def changes(store: EventStore) -> list[list[dict[str, Any]]]:
@@ -185,6 +185,8 @@ class Retagging:
 
     def test_a_condition_whose_callable_looks_at_tags_notices_a_retag(self, school: EventStore) -> None:
         important = Query.of(item(where=lambda event: "vip" in event.tags))
+        if is_refused(school, important):
+            return
         after = school.read(important).head
         school.retag([1], add=["vip"])
         school.retag([2], add=["slow"])
@@ -202,6 +204,8 @@ class Retagging:
 
     def test_a_callable_that_raises_fails_the_retag(self, school: EventStore) -> None:
         query = Query.of(item(where=lambda event: event.no_such_attribute))
+        if is_refused(school, query):
+            return
         with pytest.raises(InvalidQuery):
             school.retag(query, add=["x"])
         assert school.head() == 4

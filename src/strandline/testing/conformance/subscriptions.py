@@ -9,7 +9,7 @@ import pytest
 
 from ... import EventStore, InvalidQuery, Query
 from ...reading import Subscription
-from .kit import PATIENCE_SECONDS, happened, in_thread, item, positions
+from .kit import PATIENCE_SECONDS, happened, in_thread, is_refused, item, positions
 
 
 def drain(subscription: Subscription, arrived: threading.Event) -> list[int]:
@@ -101,7 +101,10 @@ class Subscriptions:
         def only_then(_: object) -> bool:
             return 1 // (not fails.pop()) > 0 if fails else True
 
-        subscription = store.subscribe(Query.of(item("x", where=only_then)))
+        query = Query.of(item("x", where=only_then))
+        if is_refused(store, query):
+            return
+        subscription = store.subscribe(query)
         with pytest.raises(InvalidQuery, match="ZeroDivisionError"):
             next(subscription)
         assert positions(islice(subscription, 3)) == [1, 2, 3]
