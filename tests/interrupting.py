@@ -118,6 +118,7 @@ class Trial:
         self.model = ReadModel(Course, table=f"courses_{uuid4().hex[:8]}", lease=LEASE)
         self.follower = self.store.follower("inside", lease=LEASE)
         self.outside = self.store.follower("outside", lease=LEASE)
+        self.consumer = self.store.follower("consumer")
         self.seen: list[int] = []
         self.store.append(Event("First", {}, tags=["t:0"]))
         for _ in range(3):
@@ -153,6 +154,7 @@ class Trial:
             "catch_up": lambda: self.follower.catch_up(self.handle, batch=2),
             "catch_up_outside": lambda: self.outside.catch_up(self.handle, batch=2, in_transaction=False),
             "steer": lambda: (self.follower.pause(), self.follower.resume(), self.follower.status()),
+            "lease": self.consume,
         }
         if not self.is_in_memory:
             found["model"] = lambda: self.model.catch_up(store)
@@ -161,6 +163,12 @@ class Trial:
     def handle(self, events: list[Any], tx: Any) -> None:
         self.seen.extend(event.position for event in events)
         assert self.store.head() >= self.seen[-1]
+
+    def consume(self, wait: float = 0.0) -> bool:
+        lease = self.consumer.lease(2, wait=wait, seconds=LEASE)
+        if lease is not None:
+            self.consumer.ack(lease.token)
+        return lease is not None
 
     def decide_by_hand(self) -> None:
         with self.store.boundary(Course("c1")) as boundary:
@@ -182,6 +190,10 @@ class Trial:
                     mine = follower if store is self.store else store.follower(follower.name, lease=LEASE)
                     in_transaction = follower is self.follower
                     assert mine.catch_up(lambda events, tx: None, in_transaction=in_transaction) >= head
+        if name == "lease":
+            while self.consume(wait=20 * LEASE) and self.consumer.status().lag:
+                pass
+            assert self.consumer.status().lag == 0
         if name == "model":
             self.model.catch_up(self.other)
             self.model.catch_up(self.store)

@@ -107,12 +107,15 @@ def test_both_ways_to_connect_have_every_option() -> None:
 
 def test_both_followers_have_every_method() -> None:
     names = {name for name in vars(Follower) if not name.startswith("_")} - {
+        "begin_lease",
         "begin_run",
         "begin_replay",
+        "is_closed",
         "is_over",
         "perform",
     }
     assert {"run", "catch_up", "stop", "status", "pause", "resume", "reset", "replay", "discard"} <= names
+    assert {"lease", "ack", "give_up"} <= names
     assert {name for name in vars(AsyncFollower) if not name.startswith("_")} == names
 
 

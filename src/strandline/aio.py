@@ -35,6 +35,7 @@ from .domain.steps import (
 from .domain.unit import AsyncBoundary
 from .domain.untyped import Decide, DecideOptions, DecideValue
 from .engine import Page, Span, Stats, Usage
+from .engine.lists import in_lists
 from .engine.threads import typed
 from .errors import StoreClosed, StrandlineError
 from .event import SequencedEvent
@@ -54,7 +55,6 @@ from .reading import (
     check_query,
     check_span,
     first_size,
-    in_lists,
     next_appends,
     next_page,
     query_or_all,

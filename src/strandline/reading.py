@@ -11,6 +11,7 @@ from uuid import UUID
 
 from .append import AppendCondition, RecordedAppend, check_position
 from .engine import Engine, Page, Span
+from .engine.lists import LIST_BYTES, bytes_of, in_lists
 from .engine.watch import HeadWatch
 from .errors import InvalidInput, InvalidQuery, MissingDependency, NotFound, StoreClosed
 from .event import SequencedEvent
@@ -24,7 +25,6 @@ FIRST_PAGE = 500
 NEXT_PAGES = 2_000
 ALL_IN_ONE_PAGE = 2**31 - 1
 MOST_CONFLICTS = 10_000
-LIST_BYTES = 8 * 1024 * 1024
 
 
 class Readable(Protocol):
@@ -231,28 +231,6 @@ def next_appends(span: Span, page: Sequence[RecordedAppend]) -> Span:
     return Span(span.after, last - 1, True) if span.backwards else Span(last, span.until)
 
 
-def in_lists(events: list[SequencedEvent]) -> Iterator[list[SequencedEvent]]:
-    """The events of a page in lists that are not too large."""
-    if events and _bytes_of(events) <= LIST_BYTES:
-        yield events
-        return
-    listed: list[SequencedEvent] = []
-    total = 0
-    for event in events:
-        size = _bytes_of((event,))
-        if listed and total + size > LIST_BYTES:
-            yield listed
-            listed, total = [], 0
-        listed.append(event)
-        total += size
-    if listed:
-        yield listed
-
-
-def _bytes_of(events: Sequence[SequencedEvent]) -> int:
-    return sum(len(event.data) + len(event.raw_metadata or b"") for event in events)
-
-
 def require_arrow() -> ModuleType:
     """The module that makes columns, or an error that says what to install."""
     try:
@@ -285,5 +263,5 @@ def next_page(page: Page, left: int | None) -> tuple[Span, int, int | None] | No
         return None
     size = NEXT_PAGES
     if page.events:  # of large events there are fewer in a page
-        size = min(size, 1 + LIST_BYTES * len(page.events) // (1 + _bytes_of(page.events)))
+        size = min(size, 1 + LIST_BYTES * len(page.events) // (1 + bytes_of(page.events)))
     return page.rest, size if left is None else min(left, size), left

@@ -15,7 +15,16 @@ from strandline import (
     TagId,
     command,
 )
-from strandline.follow import AsyncWorker, Call, DeadLetter, FollowerStatus, NdjsonFile, Webhook, Worker
+from strandline.follow import (
+    AsyncWorker,
+    Call,
+    DeadLetter,
+    FollowerStatus,
+    Leased,
+    NdjsonFile,
+    Webhook,
+    Worker,
+)
 
 
 class WalletId(TagId): ...
@@ -57,6 +66,16 @@ def publish(events: Sequence[SequencedEvent]) -> None: ...
 async def publish_later(events: Sequence[SequencedEvent]) -> None: ...
 
 
+def lease(store: EventStore) -> None:
+    leased = store.find_follower("f").lease(5, wait=1, seconds=2)
+    assert_type(leased, Leased | None)
+    if leased is not None:
+        assert_type(leased.events, list[SequencedEvent])
+        assert_type(store.follower("f").ack(leased.token, leased.position), int)
+        store.follower("f").give_up(leased.token, 1, ValueError("odd"))
+        store.follower("f").ack(leased)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
 def use(store: EventStore) -> None:
     automation = store.automation("a", Query.types(Opened), one, ignore=(Closed,), attempts=3)
     assert_type(automation, Worker)
@@ -72,6 +91,7 @@ def use(store: EventStore) -> None:
 
 
 async def use_async(store: AsyncEventStore) -> None:
+    assert_type(await (await store.find_follower("f")).lease(), Leased | None)
     automation = store.automation("a", None, one)
     assert_type(automation, AsyncWorker)
     assert_type(await automation.catch_up(), int)

@@ -5,6 +5,7 @@ from .asynchronous import AsyncFollower, AsyncTransaction
 from .automation import Call
 from .delivery import Undeliverable
 from .follower import Follower
+from .leasing import Leased
 from .models.read_model import ReadModel
 from .ndjson_file import NdjsonFile
 from .outbox import Publisher
@@ -20,6 +21,7 @@ __all__ = [
     "DeadLetter",
     "Follower",
     "FollowerStatus",
+    "Leased",
     "NdjsonFile",
     "Publisher",
     "ReadModel",

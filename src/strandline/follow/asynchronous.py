@@ -16,6 +16,7 @@ from ..engine.following import DeadLetter, Transaction, transaction_is_over
 from ..engine.threads import typed
 from .blocking import Followed, call_here
 from .follower import Follower
+from .leasing import Leased, Wish
 from .options import Handler, OnFailure, Options
 from .status import FollowerStatus
 from .steps import INTERRUPTS, Begin, End, Handle, Look, Step, Wait, Within
@@ -35,7 +36,11 @@ class AsyncFollowed(Protocol):
         ...
 
     async def in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Run a call that reads in one of the reading threads."""
+        """Run a short call that reads in one of the reading threads."""
+        ...
+
+    async def in_long_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Run a call that may read for long in one of the threads for such calls."""
         ...
 
 
@@ -94,7 +99,8 @@ class AsyncSteps:
         """Take a step."""
         match step:
             case Look():
-                return await self._store.in_thread(step.call)
+                run = self._store.in_long_thread if step.is_long else self._store.in_thread
+                return await run(step.call)
             case Begin():
                 return await self._begin(step.tx)
             case Within():
@@ -194,6 +200,21 @@ class AsyncFollower:
     async def reset(self, position_or_time: int | datetime) -> int:
         """See `Follower.reset`."""
         return await asyncio.to_thread(self._follower.reset, position_or_time)
+
+    async def lease(self, batch: int = 500, *, wait: float = 0.0, seconds: float = 30.0) -> Leased | None:
+        """See `Follower.lease`. Waiting costs no thread. Cancelled, it leaves the events to others."""
+        steps = self._follower.begin_lease(Wish(batch, wait, seconds))
+        return await drive_async(
+            steps, AsyncSteps(self._store, self._follower.is_closed).take, errors=INTERRUPTS
+        )
+
+    async def ack(self, token: str, position: int | None = None) -> int:
+        """See `Follower.ack`."""
+        return await asyncio.to_thread(self._follower.ack, token, position)
+
+    async def give_up(self, token: str, position: int, error: str | BaseException) -> int:
+        """See `Follower.give_up`."""
+        return await asyncio.to_thread(self._follower.give_up, token, position, error)
 
     async def forget(self) -> None:
         """See `Follower.forget`."""

@@ -57,7 +57,9 @@ class Delivery:
         while not self._is_over() and not self._options.is_reached(self.position):
             if self.lease.is_lost:
                 raise LeaseLost
-            page: Page = yield Look(lambda: read(self._query, Span(self.position), self._options.batch))
+            page: Page = yield Look(
+                lambda: read(self._query, Span(self.position), self._options.batch), self._query.has_where
+            )
             if page.head < self.position:
                 raise restored(self._kept.name, self.position, page.head)
             if self._judged < page.head and self._options.on_retag is not go_on:
@@ -158,11 +160,8 @@ class Delivery:
         """Call `on_retag`, or stop if there is none."""
         on_retag = self._options.on_retag
         if on_retag is None:
-            raise FollowerFailed(
-                f"the retag at {retag.position} changed an event that follower {self._kept.name!r} has read, or should"
-                f" have read, up to position {self.position}",
-                hint="let it begin again: follower.reset(0), with empty tables; or give run an on_retag",
-            )
+            hint = "let it begin again: follower.reset(0), with empty tables; or give run an on_retag"
+            raise retag_changed(self._kept.name, retag, self.position, hint=hint)
 
         def work(tx: Transaction) -> Steps[FollowerRow]:
             row: FollowerRow = yield Within(tx, lambda: self.lease.held(tx))
@@ -239,6 +238,15 @@ def _fault(
             " all, let the handler raise Undeliverable",
         )
     return None
+
+
+def retag_changed(name: str, retag: SequencedEvent, position: int, *, hint: str) -> FollowerFailed:
+    """The error for a retag of an event that the follower has passed."""
+    return FollowerFailed(
+        f"the retag at {retag.position} changed an event that follower {name!r} has read, or should have read, up to"
+        f" position {position}",
+        hint=hint,
+    )
 
 
 def restored(name: str, position: int, head: int) -> FollowerFailed:

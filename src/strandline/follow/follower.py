@@ -7,7 +7,7 @@ from datetime import datetime
 from threading import get_ident
 from typing import Any, TypeVar
 
-import msgspec
+from msgspec import structs
 
 from ..append import check_position
 from ..callables import is_async
@@ -15,11 +15,14 @@ from ..engine.following import DeadLetter, FollowerRow, Transaction
 from ..errors import InvalidInput
 from ..event import to_microseconds
 from . import letters
+from .acknowledging import acknowledge, give_up, not_leased
 from .blocking import Followed, drive_here
+from .leasing import Leased, Leasing, Wish
 from .options import Handler, Kept, OnFailure, Options
 from .run import Run
 from .status import FollowerStatus, status_of
 from .steps import Steps, at_once
+from .token import Token, token_of
 
 T = TypeVar("T")
 
@@ -85,11 +88,11 @@ class Follower:
 
     def pause(self) -> None:
         """Deliver nothing from now on, whoever runs it, until `resume`."""
-        self._change(lambda row: msgspec.structs.replace(row, is_paused=True))
+        self._change(lambda row: structs.replace(row, is_paused=True, epoch=row.epoch + 1, owner=""))
 
     def resume(self) -> None:
         """Go on after `pause`."""
-        self._change(lambda row: msgspec.structs.replace(row, is_paused=False))
+        self._change(lambda row: structs.replace(row, is_paused=False))
 
     def reset(self, position_or_time: int | datetime) -> int:
         """Go on after this position, or after what was recorded up to this time, whoever runs it; returns the position.
@@ -110,7 +113,7 @@ class Follower:
                     f"follower {self.name!r} cannot go on after {position}: the head of this log is {head}",
                     hint="reset it to a position of this log",
                 )
-            return msgspec.structs.replace(
+            return structs.replace(
                 row,
                 query=self.kept.query_after_reset(row),
                 start=min(row.start, position),
@@ -123,6 +126,32 @@ class Follower:
 
         self._change(change)
         return position
+
+    def lease(self, batch: int = 500, *, wait: float = 0.0, seconds: float = 30.0) -> Leased | None:
+        """Take the next events for a consumer that is not run here; None if there are none, or another one has them.
+
+        Waits up to `wait` seconds for events. Until the lease expires, after `seconds`, nobody else gets events. Then
+        the next consumer gets those that were not acknowledged, once more. A new follower is made.
+        """
+        return drive_here(self.begin_lease(Wish(batch, wait, seconds)), self._store, self.is_closed)
+
+    def ack(self, token: str, position: int | None = None) -> int:
+        """Acknowledge leased events: all, or those up to a position. Returns the checkpoint.
+
+        The lease is over when its last event is acknowledged. Before that, it is good for another `seconds` from now,
+        so acknowledge a position again if you need more time. `FollowerFailed` if the lease was lost.
+        """
+        opened = self._opened(token)
+        return self._write(lambda tx: acknowledge(tx, opened, position))
+
+    def give_up(self, token: str, position: int, error: str | BaseException) -> int:
+        """Make a dead letter of a leased event and go on behind it, as if all up to there were acknowledged.
+
+        Returns the checkpoint. `FollowerFailed` if the lease was lost.
+        """
+        opened = self._opened(token)
+        self._check_matches(check_position(position, "position"))
+        return self._write(lambda tx: give_up(tx, opened, position, error))
 
     def forget(self) -> None:
         """Remove the follower and its dead letters from the log. Who runs it begins anew."""
@@ -174,6 +203,12 @@ class Follower:
                 hint="make another one for each runner: store.follower(name, query)",
             )
 
+    def begin_lease(self, wish: Wish) -> Steps[Leased | None]:
+        """The steps of a lease."""
+        wish.check()
+        self._store.check_writable()
+        return Leasing(self.kept, wish, self._store.engine, self._store.leases, self.is_closed).steps()
+
     def begin_replay(
         self, position: int, handle: Handler | None, *, in_transaction: bool | None
     ) -> Steps[None]:
@@ -195,14 +230,31 @@ class Follower:
         """Whether a run should end."""
         return self._is_stopped or self._store.is_closed
 
+    def is_closed(self) -> bool:
+        """Whether the store was closed."""
+        return self._store.is_closed
+
+    def _opened(self, token: str) -> Token:
+        self._store.check_writable()
+        return token_of(token, self.name, self._store.leases.log_id)
+
+    def _check_matches(self, position: int) -> None:
+        """Raise if there is no such event, or not one of this follower."""
+        events = self._store.engine.events_at([position])
+        if not events:
+            raise not_leased(position, "there is no such event")
+        if self.kept.is_query_known and not self.query.matches(events[0]):
+            raise not_leased(position, "the query does not match it")
+
     def _look(self) -> FollowerRow | None:
         return next(iter(self._store.engine.followers(self.name)), None)
 
     def _change(self, change: Callable[[FollowerRow], FollowerRow]) -> None:
         engine = self._store.engine
         self._write(lambda tx: tx.save(change(self.kept.found(tx, engine.head()))))
-        self._store.watch.wake_all()
 
-    def _write(self, work: Callable[[Transaction], None]) -> None:
+    def _write(self, work: Callable[[Transaction], T]) -> T:
         self._store.check_writable()
-        self.perform(at_once(self._store.engine, work))
+        outcome = self.perform(at_once(self._store.engine, work))
+        self._store.leases.tell(self.name)
+        return outcome

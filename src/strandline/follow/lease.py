@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import msgspec
 
@@ -114,10 +114,28 @@ class Leases:
         self._held: dict[Lease, object] = {}  # and the run that holds it
         self.runs: dict[object, int] = {}
         """The runs that go on, and their threads. A run enters itself and leaves, each with one call in C."""
+        self._news: dict[str, object] = {}
+        self._log_id: UUID | None = None
         self._has_leases = Bell()
         self._ends = Bell()
         self._is_closed = False
         self._renewer: threading.Thread | None = None
+
+    @property
+    def log_id(self) -> UUID:
+        """The uuid of the log."""
+        if self._log_id is None:
+            self._log_id = self._engine.log_id()
+        return self._log_id
+
+    def tell(self, name: str) -> None:
+        """Let consumers of this store that wait for the follower's events look at it."""
+        self._news[name] = object()
+        self._wake()
+
+    def news(self, name: str) -> object:
+        """Return the mark of what was told last."""
+        return self._news.get(name)
 
     def add(self, lease: Lease, run: object) -> None:
         """Renew it from now on, until it or the run is over."""

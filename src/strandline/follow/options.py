@@ -187,9 +187,8 @@ class Options(msgspec.Struct, frozen=True):
             )
         if self.on_retag is not None:
             check_takes(self.on_retag, ("retag", "tx"), "on_retag")
-        for name, value in (("batch", self.batch), ("attempts", self.attempts)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidInput(f"{name} is a whole number from 1, not {value!r:.40}", hint="leave it out")
+        check_count(self.batch, "batch")
+        check_count(self.attempts, "attempts")
         if self.until is not None:
             check_position(self.until, "until")
         if self.on_failure not in ("dead_letter", "stop"):
@@ -200,6 +199,12 @@ class Options(msgspec.Struct, frozen=True):
             raise InvalidInput(
                 f"backoff is a number of seconds, not {self.backoff!r:.40}", hint="leave it out"
             )
+
+
+def check_count(value: int, name: str) -> None:
+    """Raise if `value` is not a number of things."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInput(f"{name} is a whole number from 1, not {value!r:.40}", hint="leave it out")
 
 
 def check_takes(function: Handler, arguments: tuple[str, ...], what: str) -> None:

@@ -19,9 +19,10 @@ INTERRUPTS = (Exception, KeyboardInterrupt, SystemExit, CancelledError)
 
 
 class Look(msgspec.Struct, frozen=True):
-    """A question that takes a while; answered with what the call returns."""
+    """A question that takes a while, or even long; answered with what the call returns."""
 
     call: Callable[[], Any]
+    is_long: bool = False
 
 
 class Begin(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from .conditions import Conditions
 from .idempotency import Idempotency
 from .input import BadInput
 from .kit import OpenStore, StoreFixtures
+from .leasing import Leasing
 from .lifecycle import Lifecycle
 from .looking import Catalogues, DryRuns, Lists, Looking
 from .matching import Matching
@@ -40,6 +41,7 @@ class StoreConformance(
     Conditions,
     DryRuns,
     Idempotency,
+    Leasing,
     Lifecycle,
     Lists,
     Looking,
