@@ -13,16 +13,16 @@ import strandline
 from places import Place
 from served import ServedLogs
 from strandline import EventStore
-from strandline.testing.conformance import OpenStore, StoreConformance
+from strandline.testing.conformance import FollowerConformance, OpenStore, StoreConformance
 
 
-class TestMemory(StoreConformance):
+class TestMemory(FollowerConformance, StoreConformance):
     @pytest.fixture
     def url(self) -> str:
         return "memory:"
 
 
-class TestSqlite(StoreConformance):
+class TestSqlite(FollowerConformance, StoreConformance):
     @pytest.fixture
     def url(self, tmp_path: Path) -> Path:
         return tmp_path / "log.db"
@@ -42,7 +42,7 @@ class TestHttp(StoreConformance):
             yield open_store
 
 
-class TestPostgres(StoreConformance):
+class TestPostgres(FollowerConformance, StoreConformance):
     @pytest.fixture
     def url(self, postgres: Place) -> str | Path:
         return postgres.url

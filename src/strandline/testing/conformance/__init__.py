@@ -29,7 +29,7 @@ from .retagging import Retagging
 from .subscriptions import Subscriptions
 from .tracking import Tracking
 
-__all__ = ["OpenStore", "StoreConformance"]
+__all__ = ["FollowerConformance", "OpenStore", "StoreConformance"]
 
 
 class StoreConformance(
@@ -41,7 +41,6 @@ class StoreConformance(
     Conditions,
     DryRuns,
     Idempotency,
-    Leasing,
     Lifecycle,
     Lists,
     Looking,
@@ -56,3 +55,7 @@ class StoreConformance(
     StoreFixtures,
 ):
     """Everything that docs/semantics.md says about a store, as tests."""
+
+
+class FollowerConformance(Leasing, StoreFixtures):
+    """What docs/followers.md says about leases, as tests of a store that keeps checkpoints."""
