@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -25,6 +26,7 @@ import strandline
 from places import Place, new_log
 from strandline import Event, EventStore, Query
 from strandline.cli.app import run
+from strandline.server.tokens import create_token
 from strandline.testing.postgres import PostgresServer
 
 COMMAND = [sys.executable, "-m", "strandline.cli"]
@@ -208,6 +210,15 @@ def model(school: str) -> str:
     with strandline.connect(school) as store:
         school_models.courses.catch_up(store)
     return school_models.courses.table
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> str:
+    """The id of a token in a file of tokens."""
+    create_token(str(tmp_path / "tokens.json"), ["read"])
+    text = (tmp_path / "tokens.json").read_text()
+    (tmp_path / "tokens.json").write_text(re.sub('"id": "[^"]*"', '"id": "5f0c2a9be417"', text))
+    return "5f0c2a9be417"
 
 
 @pytest.fixture

@@ -6,15 +6,31 @@ import contextlib
 import json
 import signal
 import socket
+import ssl
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
+from http.client import BadStatusLine, HTTPConnection, HTTPSConnection
+
+import pytest
 
 import strandline
 
 COMMAND = [sys.executable, "-m", "strandline.cli", "serve"]
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """Options with a certificate for localhost that signs itself."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+         "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
+        cwd=tmp_path, check=True, capture_output=True,
+    )  # fmt: skip
+    return ["--tls-cert", "cert.pem", "--tls-key", "key.pem"]
 
 
 @contextmanager
@@ -95,6 +111,62 @@ def test_an_address_that_others_reach_needs_a_word(cli):
     done = cli("serve", "memory:", "--host", "0.0.0.0", "--port", 0)
     assert (done.code, done.out) == (2, "")
     assert "--insecure" in done.err
+
+
+def test_tokens_without_tls_stay_on_loopback(cli, token):
+    done = cli("serve", "memory:", "--host", "0.0.0.0", "--port", 0, "--tokens", "tokens.json")
+    assert (done.code, done.out) == (2, "")
+    assert "--tls-cert" in done.err
+
+
+def test_tls_alone_does_not_open_a_server(cli, certificate):
+    done = cli("serve", "memory:", "--host", "0.0.0.0", "--port", 0, *certificate)
+    assert (done.code, done.out) == (2, "")
+    assert "--tokens" in done.err
+
+
+@pytest.mark.parametrize("missing", ["--tls-cert", "--tls-key"])
+def test_tls_needs_both_files(cli, certificate, missing):
+    index = certificate.index(missing)
+    done = cli("serve", "memory:", "--port", 0, *certificate[:index], *certificate[index + 2 :])
+    assert (done.code, done.out) == (2, "")
+    assert "--tls-cert and --tls-key" in done.err
+
+
+def test_files_that_are_no_certificate_are_refused(cli, tmp_path, token):
+    done = cli("serve", "memory:", "--port", 0, "--tls-cert", "tokens.json", "--tls-key", "tokens.json")
+    assert (done.code, done.out) == (2, "")
+    assert "PEM" in done.err
+
+
+def test_a_file_of_tokens_that_is_missing_is_an_error(cli):
+    done = cli("serve", "memory:", "--port", 0, "--tokens", "tokens.json")
+    assert (done.code, done.out) == (2, "")
+    assert "strandline token create --tokens tokens.json" in done.err
+
+
+def test_it_speaks_tls_and_knows_the_holders_of_tokens(cli, certificate):
+    secret = cli("token", "create", "--tokens", "tokens.json", "--scope", "read").out.strip()
+    options = ("--host", "0.0.0.0", "--port", "0", "--tokens", "tokens.json")
+    with served("memory:", *options, *certificate) as (_, port):
+        trusted = ssl.create_default_context(cafile=certificate[1])
+        for headers, status in (({}, 401), ({"authorization": f"Bearer {secret}"}, 200)):
+            connection = HTTPSConnection("localhost", port, timeout=60, context=trusted)
+            connection.request("GET", "/v1/logs/default/head", headers=headers)
+            assert connection.getresponse().status == status
+            connection.close()
+        untrusted = HTTPSConnection("localhost", port, timeout=60, context=ssl.create_default_context())
+        with pytest.raises(ssl.SSLCertVerificationError):
+            untrusted.request("GET", "/healthz")
+        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            old.maximum_version = ssl.TLSVersion.TLSv1_1
+        with pytest.raises((ssl.SSLError, OSError)):
+            HTTPSConnection("localhost", port, timeout=60, context=old).connect()
+        with pytest.raises((BadStatusLine, OSError)):
+            call(port, "GET", "/healthz")  # in the clear
 
 
 def test_a_read_only_server_refuses_changes(tmp_path):

@@ -25,6 +25,7 @@ from . import (
     serve,
     stats,
     tail,
+    token,
 )
 from .demo import command as demo
 from .doctor import command as doctor
@@ -57,7 +58,7 @@ for module in (
     serve,
 ):
     app.command(module.NAME, cls=Command, epilog=module.EXAMPLE)(module.run)
-for group in (followers, models, spark):
+for group in (followers, models, token, spark):
     app.add_typer(group.app, name=group.NAME)
 
 

@@ -11,7 +11,7 @@ import typer
 import strandline
 from strandline import EventStore, InvalidInput, MissingDependency
 from strandline.engine.open import DEFAULT_LOG
-from strandline.server import app
+from strandline.server import Tokens, app
 
 from .options import LOG_VARIABLE, Json, Url, store_url
 from .screen import facts, for_people, write_json
@@ -24,7 +24,10 @@ Logs = Annotated[
     typer.Option("--log", metavar="NAME", envvar=LOG_VARIABLE, help="A log to serve; again: that one too."),
 ]
 Host = Annotated[
-    str, typer.Option("--host", metavar="NAME", help="The address to listen on: one of loopback.")
+    str,
+    typer.Option(
+        "--host", metavar="NAME", help="The address to listen on. Beyond loopback: with tokens and TLS."
+    ),
 ]
 Port = Annotated[
     int,
@@ -35,8 +38,20 @@ AllowHost = Annotated[
     list[str] | None,
     typer.Option("--allow-host", metavar="NAME", help="Another name by which requests may reach the server."),
 ]
+TokenFile = Annotated[
+    str | None,
+    typer.Option("--tokens", metavar="FILE", help="Serve only holders of tokens (strandline token create)."),
+]
+Certificate = Annotated[
+    str | None,
+    typer.Option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate chain (PEM)."),
+]
+Key = Annotated[
+    str | None, typer.Option("--tls-key", metavar="FILE", help="The private key of the certificate (PEM).")
+]
 Insecure = Annotated[
-    bool, typer.Option("--insecure", help="Listen beyond loopback, where everybody may read and write.")
+    bool,
+    typer.Option("--insecure", help="Listen beyond loopback also without tokens, or without TLS."),
 ]
 
 
@@ -46,6 +61,9 @@ def run(
     host: Host = "127.0.0.1",
     port: Port = 4455,
     log: Logs = [DEFAULT_LOG],  # noqa: B006 - typer copies it
+    tokens: TokenFile = None,
+    tls_cert: Certificate = None,
+    tls_key: Key = None,
     read_only: ReadOnly = False,
     allow_host: AllowHost = None,
     insecure: Insecure = False,
@@ -58,20 +76,19 @@ def run(
     """
     address = "memory:" if url == "memory:" else store_url(url)
     try:
-        from strandline.server.serve import Server, is_loopback, listen
+        from strandline.server.serve import Server, is_loopback, listen, tls_options
     except ImportError as error:
         raise without_server(error) from error
     if not insecure and not is_loopback(host):
-        raise InvalidInput(
-            f"{host} can be reached from other machines, and everybody there could read and write",
-            hint="listen on 127.0.0.1 behind a proxy that checks who calls, or add --insecure",
-        )
+        _check_exposed(host, has_tokens=tokens is not None, has_tls=tls_cert is not None)
+    holders = None if tokens is None else Tokens(tokens)
+    tls = tls_options(tls_cert, tls_key)
     listeners = listen(host, port)
     with contextlib.ExitStack() as stores:
         opened = {name: stores.enter_context(strandline.connect(address, log=name)) for name in log}
-        application = app(opened, read_only=read_only, allow_hosts=allow_host or ())
-        server = Server(application)
-        _tell(address_of(host, listeners[0].getsockname()[1]), opened, as_json=as_json)
+        application = app(opened, tokens=holders, read_only=read_only, allow_hosts=allow_host or ())
+        server = Server(application, **tls)
+        _tell(address_of(host, listeners[0].getsockname()[1], is_tls=bool(tls)), opened, as_json=as_json)
         server.run_on(listeners)
 
 
@@ -82,6 +99,20 @@ def without_server(error: ImportError) -> MissingDependency:
     )
 
 
+def _check_exposed(host: str, *, has_tokens: bool, has_tls: bool) -> None:
+    """Refuse an address that other machines reach, unless callers are known and nobody listens to their tokens."""
+    if not has_tokens:
+        raise InvalidInput(
+            f"{host} can be reached from other machines, and everybody there could read and write",
+            hint="add --tokens FILE with --tls-cert and --tls-key, or --insecure",
+        )
+    if not has_tls:
+        raise InvalidInput(
+            f"{host} can be reached from other machines, and tokens would travel there in the clear",
+            hint="add --tls-cert and --tls-key, or --insecure behind a proxy that speaks TLS",
+        )
+
+
 def _tell(address: str, opened: dict[str, EventStore], *, as_json: bool) -> None:
     if for_people(as_json=as_json):
         facts([("address", address), ("logs", ", ".join(opened)), ("to end", "Ctrl-C")])
@@ -90,6 +121,7 @@ def _tell(address: str, opened: dict[str, EventStore], *, as_json: bool) -> None
     sys.stdout.flush()
 
 
-def address_of(host: str, port: int) -> str:
+def address_of(host: str, port: int, *, is_tls: bool = False) -> str:
     """Return the URL of a server."""
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if is_tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from time import perf_counter
 
 from ..errors import Forbidden, NotFound
 from .bodies import decoder_of, parameters_of
+from .callers import Callers
 from .exchange import (
     EVENT_STREAM,
     NDJSON,
@@ -24,6 +26,7 @@ from .exchange import (
     path_segments,
 )
 from .gate import Gate
+from .limits import open_log
 from .logs import Logs, OneLog
 from .problem import (
     PROBLEM,
@@ -35,6 +38,7 @@ from .problem import (
 )
 from .routes import ROUTES, Route, Table, allowed
 from .sending import send_answer, send_stream
+from .tokens import Tokens
 
 DRAIN_SECONDS = 10.0
 BODY_SECONDS_WHILE_DRAINING = 2.0
@@ -48,6 +52,7 @@ _TABLE = Table(ROUTES)
 def app(
     logs: OneLog | Mapping[str, OneLog],
     *,
+    tokens: Tokens | str | os.PathLike[str] | None = None,
     read_only: bool = False,
     allow_hosts: Iterable[str] = (),
     limits: Limits | None = None,
@@ -55,9 +60,10 @@ def app(
     """Return an ASGI application that serves a store, a URL, or several logs by name.
 
     Mount it inside another application, or run it with any ASGI server. It needs no lifespan. Requests must name the
-    server by `localhost`, by its address, or by one of `allow_hosts`.
+    server by `localhost`, by its address, or by one of `allow_hosts`. With a file of `tokens`, every request needs one
+    of them. `strandline token create` makes them.
     """
-    service = Service(Logs(logs), Gate(allow_hosts), limits or Limits(), read_only=read_only)
+    service = Service(Logs(logs), Gate(allow_hosts), Callers(tokens), limits or Limits(), read_only=read_only)
     return Application(service)
 
 
@@ -152,11 +158,13 @@ class Application:
         raise MethodNotAllowed(f"{method!r:.20} is not possible here", allowed(routes))
 
     async def _call(self, exchange: Exchange, route: Route) -> Answer | Stream:
+        service = self._service
+        exchange.caller = await service.callers.admit(exchange.header(b"authorization"), route.access)
         exchange.parameters = parameters_of(route.parameters, exchange.query_parameters())
         if route.is_of_log:
             self._check_change(route)
             exchange.log = exchange.path["log"]
-            exchange.store = await self._service.logs.store(exchange.log)
+            exchange.store = await open_log(service.logs, exchange.log, exchange.caller)
         if route.body is not None:
             exchange.check_content_type(*route.body_types)
             if NDJSON not in route.body_types:

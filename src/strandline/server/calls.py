@@ -8,6 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from .. import Usage
+from ..aio import AsyncAppends
 from ..errors import AppendConditionFailed, InvalidInput, NotFound
 from ..names import check_name
 from .bodies import (
@@ -215,7 +216,11 @@ async def retag(exchange: Exchange) -> Answer:
 
 async def appends(exchange: Exchange) -> Stream:
     """List the recorded appends."""
-    return Stream(_append_lines(exchange, exchange.parameters))
+    asked: AppendsParameters = exchange.parameters
+    head = await exchange.store.head()
+    until = head if asked.until is None else min(head, asked.until)
+    found = exchange.store.appends(asked.after, until=until, backwards=asked.backwards, limit=asked.limit)
+    return Stream(_append_lines(exchange, found, head))
 
 
 async def append_holding(exchange: Exchange) -> Answer:
@@ -230,8 +235,9 @@ async def followers(exchange: Exchange) -> Answer:
 
 
 async def logs(exchange: Exchange) -> Answer:
-    """List the logs."""
-    return Answer(encode({"logs": exchange.service.logs.names}))
+    """List the logs that the token may see."""
+    names = exchange.service.logs.names
+    return Answer(encode({"logs": [name for name in names if exchange.caller.may_see(name)]}))
 
 
 async def start(exchange: Exchange) -> Answer:
@@ -281,13 +287,8 @@ def trace_headers(exchange: Exchange) -> Headers:
     return [] if parent is None else [(b"traceparent", parent)]
 
 
-async def _append_lines(exchange: Exchange, asked: AppendsParameters) -> AsyncGenerator[bytes]:
+async def _append_lines(exchange: Exchange, appends: AsyncAppends, head: int) -> AsyncGenerator[bytes]:
     try:
-        head = await exchange.store.head()
-        until = head if asked.until is None else min(head, asked.until)
-        appends = exchange.store.appends(
-            asked.after, until=until, backwards=asked.backwards, limit=asked.limit
-        )
         async for append in appends:
             yield append.to_json().encode() + b"\n"
         yield encode({"end": {"head": head}}) + b"\n"

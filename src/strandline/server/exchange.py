@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ..aio import AsyncEventStore
 from ..errors import InvalidInput, PayloadTooLarge
+from .callers import ANYBODY, Caller, Callers
 from .gate import Gate
 from .logs import Logs
 from .metrics import Metrics
@@ -79,6 +80,7 @@ class Exchange:
         "_receive",
         "_waits",
         "body",
+        "caller",
         "docs",
         "limits",
         "log",
@@ -98,6 +100,7 @@ class Exchange:
         self.route_path = NO_ROUTE
         self.parameters: Any = None
         self.body: Any = None
+        self.caller: Caller = ANYBODY
         self.log = ""
         self.store: AsyncEventStore
         self.docs = f"{scope.get('root_path', '')}/docs"
@@ -203,9 +206,10 @@ class Exchange:
 class Service:
     """Everything that the requests of one application share."""
 
-    def __init__(self, logs: Logs, gate: Gate, limits: Limits, *, read_only: bool) -> None:
+    def __init__(self, logs: Logs, gate: Gate, callers: Callers, limits: Limits, *, read_only: bool) -> None:
         self.logs = logs
         self.gate = gate
+        self.callers = callers
         self.limits = limits
         self.read_only = read_only
         self.waits = Waits(limits.body_seconds)

@@ -217,6 +217,11 @@ def error_line(error: Exception, exchange: Exchange) -> bytes:
     return b'{"error":%b}\n' % _problem(error, exchange)
 
 
+def farewell(content_type: bytes, error: Exception, exchange: Exchange) -> bytes:
+    """Return what tells the reader of a stream why it ends. Nothing, if its form has no place for that."""
+    return error_line(error, exchange) if content_type == NDJSON else b""
+
+
 def outcome_line(outcome: Any, exchange: Exchange) -> bytes:
     """Return the line for one append: its result or a problem."""
     if isinstance(outcome, (StrandlineError, Exception)):

@@ -41,7 +41,7 @@ class Logs:
 
     async def _open(self, name: str) -> AsyncEventStore:
         if name not in self._given:
-            raise NotFound(f"there is no log {name!r:.80} here", hint="GET /v1/logs lists the logs")
+            raise no_log(name)
         async with self._opening[name]:
             store = self._stores.get(name)
             if store is None:
@@ -62,6 +62,11 @@ class Logs:
         own, self._own = self._own, []
         for store in own:
             await store.close()
+
+
+def no_log(name: str) -> NotFound:
+    """Return the error for a log that is not there, or not for the caller."""
+    return NotFound(f"there is no log {name!r:.80} here", hint="GET /v1/logs lists the logs")
 
 
 def _check(name: object, given: object) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
 from . import bodies, calls, describe
 from .exchange import JSON, NDJSON, Answer, Exchange, Stream
 from .formats import CONTENT_TYPES
+from .tokens import Access
 
-Access = Literal["metadata", "read", "append", "follow", "manage", "metrics", "admin"]
 Call = Callable[[Exchange], Awaitable[Answer | Stream]]
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from ..errors import Unauthorized
 from .calls import trace_headers
 from .exchange import EVENT_STREAM, SECURITY_HEADERS, Answer, Exchange, Headers, Send, Stream
+from .formats import farewell
 from .packing import WORTH_PACKING, Packer, accepted_coding, pack, packer
 
 _VARY = (b"vary", b"accept, accept-encoding")
@@ -39,6 +42,8 @@ async def send_stream(exchange: Exchange, stream: Stream, send: Send) -> None:
     if coding is not None:
         headers.append((b"content-encoding", coding.encode()))
     await send({"type": "http.response.start", "status": 200, "headers": headers})
+    if exchange.caller.token is not None:
+        stream.pieces = _while_valid(exchange, stream, stream.pieces)
     async with aclosing(stream.pieces):
         if exchange.is_head:
             await send({"type": "http.response.body", "body": b""})
@@ -63,6 +68,21 @@ async def _send_pieces(exchange: Exchange, stream: Stream, send: Send, packing: 
         if gone is not None:
             gone.cancel()
     await send({"type": "http.response.body", "body": b"" if packing is None else packing.end()})
+
+
+async def _while_valid(
+    exchange: Exchange, stream: Stream, pieces: AsyncGenerator[bytes]
+) -> AsyncGenerator[bytes]:
+    """Yield pieces as long as the caller's token is valid, and then why there are no more."""
+    try:
+        async with aclosing(exchange.service.callers.while_valid(exchange.caller, pieces)) as allowed:
+            async for piece in allowed:
+                yield piece
+    except Unauthorized as error:
+        last_words = farewell(stream.content_type, error, exchange)
+        if not last_words:
+            raise
+        yield last_words
 
 
 def _may_pack(content_type: bytes) -> bool:

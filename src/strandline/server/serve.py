@@ -6,17 +6,18 @@ import asyncio
 import contextlib
 import signal
 import socket
+import ssl
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ..errors import Unavailable
+from ..errors import InvalidInput, Unavailable
 from .application import Application
 from .gate import is_loopback
 
-__all__ = ["Server", "is_loopback", "listen"]
+__all__ = ["Server", "is_loopback", "listen", "tls_options"]
 
 HEADER_SECONDS = 10.0
 """Within this time the head of a request must be complete."""
@@ -124,6 +125,25 @@ class Server(uvicorn.Server):
             await self.serve(sockets=list(listeners))
         finally:
             await self._application.drain(0 if self.force_exit else DRAIN_SECONDS)
+
+
+def tls_options(cert: str | None, key: str | None) -> dict[str, str]:
+    """Return the options of a `Server` that speaks TLS, or none. The files are tried first."""
+    if cert is None and key is None:
+        return {}
+    if cert is None or key is None:
+        raise InvalidInput(
+            "TLS needs a certificate and its private key", hint="give both --tls-cert and --tls-key"
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(cert, key, password=b"")  # or a key with a password would ask for it
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"{cert} and {key} cannot be used for TLS: {error}",
+            hint="give a certificate chain and its private key without a password, both as PEM",
+        ) from error
+    return {"ssl_certfile": cert, "ssl_keyfile": key}
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
