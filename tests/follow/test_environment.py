@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import json
 import os
@@ -195,10 +196,9 @@ def unwrapped(error: BaseException) -> Exception:
 
 
 def of_sqlite(statement: str, module: Any) -> Exception:
-    with pytest.raises(Exception) as caught:  # noqa: PT011
-        module.connect(":memory:").execute(statement) if module is sqlite3 else apsw.Connection(
-            ":memory:"
-        ).execute(statement)
+    connect: Any = sqlite3.connect if module is sqlite3 else apsw.Connection
+    with contextlib.closing(connect(":memory:")) as connection, pytest.raises(Exception) as caught:  # noqa: PT011
+        connection.execute(statement)
     return caught.value
 
 
