@@ -41,7 +41,11 @@ _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 async def append(exchange: Exchange) -> Answer:
-    """Append events atomically."""
+    """Append events atomically.
+
+    With a `condition`, only if no event that matches it is newer than its `after`. Events with ids of your own make the
+    append safe to repeat: the same append again is answered with 200 and `duplicate`.
+    """
     body: AppendBody = exchange.body
     request = request_of(body, metadata_of(exchange))
     try:
@@ -61,12 +65,19 @@ async def append(exchange: Exchange) -> Answer:
 
 
 async def append_many(exchange: Exchange) -> Stream:
-    """Append what each line asks for."""
+    """Append what each line asks for.
+
+    Each line is the body of one append, as for `POST …/events`, and is answered by one line in the same order: its result or
+    a problem. A line that is refused does not stop the others. Any number of lines may come.
+    """
     return Stream(append_lines(exchange, metadata_of(exchange)), reads_body=True)
 
 
 async def read_by_parameters(exchange: Exchange) -> Answer | Stream:
-    """Read the events that the parameters ask for."""
+    """Read the events that the parameters ask for.
+
+    `type`, `tag`, `exclude_type`, `stream`, `subject` and `where` make one item of a query. `query` stands alone.
+    """
     parameters: EventsParameters = exchange.parameters
     until = parameters.until
     query = query_of_parameters(parameters)
@@ -80,7 +91,10 @@ async def read_by_parameters(exchange: Exchange) -> Answer | Stream:
 
 
 async def read(exchange: Exchange) -> Answer | Stream:
-    """Read the events of a query."""
+    """Read the events of a query.
+
+    The answer is a page, or a stream if you accept one, and hands over the `condition` to append with.
+    """
     body: ReadBody = exchange.body
     asked = Asked(
         query_of(body.query),
@@ -105,7 +119,10 @@ async def count(exchange: Exchange) -> Answer:
 
 
 async def check(exchange: Exchange) -> Answer:
-    """Tell what an append under a condition would meet."""
+    """Tell what an append under a condition would meet.
+
+    Nothing is written.
+    """
     body: CheckBody = exchange.body
     try:
         found = await exchange.store.check(checked_condition_of(body), conflicts=body.conflicts)
@@ -130,7 +147,10 @@ async def event_at(exchange: Exchange) -> Answer:
 
 
 async def event_with_id(exchange: Exchange) -> Answer:
-    """Return the event with an id. It tells whether an append with an unknown outcome was written."""
+    """Return the event with an id.
+
+    It tells whether an append with an unknown outcome was written.
+    """
     text = exchange.path["id"]
     try:
         event_id = UUID(text)
@@ -142,7 +162,10 @@ async def event_with_id(exchange: Exchange) -> Answer:
 
 
 async def tracked(exchange: Exchange) -> Answer:
-    """Return the last position of an upstream source that an append tracked."""
+    """Return the last position of an upstream source that an append tracked.
+
+    Go on behind it: a position that does not increase is refused.
+    """
     source = exchange.path["source"]
     try:
         position = await exchange.store.tracked(source)
@@ -154,12 +177,18 @@ async def tracked(exchange: Exchange) -> Answer:
 
 
 async def types(exchange: Exchange) -> Answer:
-    """List the types of events with their counts."""
+    """List the types of events with their counts.
+
+    In the order of their names, with the positions of the first and the last event of each.
+    """
     return await _names(exchange, "type", exchange.store.inspect.types)
 
 
 async def tags(exchange: Exchange) -> Answer:
-    """List the tags of events with their counts."""
+    """List the tags of events with their counts.
+
+    In the order of their names, with the positions of the first and the last event of each.
+    """
     return await _names(exchange, "tag", exchange.store.inspect.tags)
 
 
@@ -204,7 +233,10 @@ async def describe(exchange: Exchange) -> Answer:
 
 
 async def retag(exchange: Exchange) -> Answer:
-    """Change the tags of events."""
+    """Change the tags of events.
+
+    Open decisions that depend on one of the events are refused afterwards.
+    """
     body: RetagBody = exchange.body
     try:
         result = await exchange.store.retag(target_of(body), add=body.add, replace=body.replace)
@@ -215,7 +247,10 @@ async def retag(exchange: Exchange) -> Answer:
 
 
 async def appends(exchange: Exchange) -> Stream:
-    """List the recorded appends."""
+    """List the recorded appends.
+
+    With the conditions under which they were taken, one per line. The last line is `{"end": {"head"}}` or `{"error"}`.
+    """
     asked: AppendsParameters = exchange.parameters
     head = await exchange.store.head()
     until = head if asked.until is None else min(head, asked.until)

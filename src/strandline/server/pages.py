@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from html import escape
 
 from .exchange import Answer, Headers
 
-_POLICY = (
-    b"default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; "
-    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-HTML_HEADERS: Headers = [
-    (b"content-security-policy", _POLICY),
+_HEADERS: Headers = [
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _STYLE = """
-:root { color-scheme: light dark; --accent: #0b6e5f; --line: #8884 }
-@media (prefers-color-scheme: dark) { :root { --accent: #5cc9b4 } }
-body { font: 16px/24px system-ui, sans-serif; max-width: 60rem; margin: 32px auto; padding: 0 16px }
-a { color: var(--accent) }
-h1, h2 { font-weight: 600; line-height: 32px }
-code, pre { font-family: ui-monospace, monospace; font-size: 14px }
-pre { overflow-x: auto; padding: 12px; border: 1px solid var(--line) }
-table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; vertical-align: top; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--line) }
+:root { color-scheme: light dark; --accent: #0b6e5f; --ground: #fff; --text: #1a2421; --quiet: #5b6764;
+  --line: #dfe5e3; --code: #f4f7f6 }
+@media (prefers-color-scheme: dark) { :root { --accent: #5cc9b4; --ground: #101614; --text: #dfe7e4; --quiet: #93a29d;
+  --line: #2a3532; --code: #18201e } }
+* { box-sizing: border-box }
+html { scroll-padding-top: 16px }
+body { font: 16px/24px system-ui, sans-serif; margin: 0; background: var(--ground); color: var(--text) }
+main { max-width: 48rem; margin: 0 auto; padding: 32px 16px 64px }
+a { color: var(--accent); text-underline-offset: 2px }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px }
+h1 { font-size: 28px; line-height: 36px; font-weight: 600; margin: 0 0 16px }
+h2 { font-size: 20px; line-height: 28px; font-weight: 600; margin: 48px 0 8px }
+code, pre { font: 14px/20px ui-monospace, monospace }
+pre { overflow-x: auto; margin: 8px 0; padding: 12px; background: var(--code); border-left: 2px solid var(--line) }
 """
 
 
-def page(title: str, content: str) -> Answer:
+def page(title: str, content: str, *, style: str = "") -> Answer:
     """Return an HTML page with this content, which is HTML already."""
+    looks = _STYLE + style
     text = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n<main>\n<h1>{escape(title)}</h1>\n{content}\n</main>\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>{looks}</style>\n</head>\n"
+        f"<body>\n{content}\n</body>\n</html>\n"
     )
-    return Answer(text.encode(), content_type=b"text/html; charset=utf-8", headers=HTML_HEADERS)
+    headers = [(b"content-security-policy", _policy(looks)), *_HEADERS]
+    return Answer(text.encode(), content_type=b"text/html; charset=utf-8", headers=headers)
+
+
+def _policy(style: str) -> bytes:
+    """Return a policy that allows this style and nothing else."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest())
+    return (
+        b"default-src 'none'; style-src 'sha256-%b'; img-src 'self'; "
+        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'" % digest
+    )
 
 
 def start_page(root: str) -> Answer:
@@ -46,8 +59,8 @@ def start_page(root: str) -> Answer:
     base = escape(root, quote=True)
     return page(
         "Strandline",
-        "<p>An event store in which the consistency boundary of a decision is a query.</p>\n<ul>\n"
+        "<main>\n<h1>Strandline</h1>\n<p>An event store in which the consistency boundary of a decision is a query.</p>\n<ul>\n"
         f'<li><a href="{base}/docs">The HTTP API</a></li>\n'
         f'<li><a href="{base}/openapi.json">Its OpenAPI description</a></li>\n'
-        f'<li><a href="{base}/v1/logs">The logs</a></li>\n</ul>',
+        f'<li><a href="{base}/v1/logs">The logs</a></li>\n</ul>\n</main>',
     )

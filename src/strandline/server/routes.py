@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from inspect import cleandoc
 from typing import Any
 
 from msgspec import Struct
 
-from . import bodies, calls, describe
+from . import answers, bodies, calls, describe, manual
 from .exchange import JSON, NDJSON, Answer, Exchange, Stream
 from .formats import CONTENT_TYPES
 from .tokens import Access
@@ -27,6 +28,10 @@ class Route(Struct, frozen=True):
     parameters: type[bodies.Body] = bodies.NoParameters
     status: int = 200
     produces: tuple[str, ...] = ("application/json",)
+    answer: type | None = None
+    """The class that describes an answer in JSON, or each line of one."""
+    others: tuple[int, ...] = ()
+    """Statuses that it has besides those of all requests like it: another success, 404, 409."""
 
     @property
     def segments(self) -> tuple[str, ...]:
@@ -43,13 +48,27 @@ class Route(Struct, frozen=True):
         """What the request does."""
         return (self.call.__doc__ or "").partition("\n")[0]
 
+    @property
+    def details(self) -> str:
+        """What else is to be said about it."""
+        return cleandoc((self.call.__doc__ or "").partition("\n")[2]).replace("\n", " ")
+
 
 LOG = "/v1/logs/{log}"
 _EVENTS = tuple(CONTENT_TYPES.values())
 _LINES = ("application/x-ndjson",)
 
 ROUTES: tuple[Route, ...] = (
-    Route("POST", f"{LOG}/events", "append", calls.append, bodies.AppendBody, status=201),
+    Route(
+        "POST",
+        f"{LOG}/events",
+        "append",
+        calls.append,
+        bodies.AppendBody,
+        status=201,
+        answer=answers.AppendAnswer,
+        others=(200, 409),
+    ),
     Route(
         "POST",
         f"{LOG}/appends",
@@ -58,6 +77,7 @@ ROUTES: tuple[Route, ...] = (
         bodies.AppendBody,
         body_types=(NDJSON, JSON),
         produces=_LINES,
+        answer=answers.AppendAnswer,
     ),
     Route(
         "GET",
@@ -66,6 +86,8 @@ ROUTES: tuple[Route, ...] = (
         calls.read_by_parameters,
         parameters=bodies.EventsParameters,
         produces=_EVENTS,
+        answer=answers.PageAnswer,
+        others=(501,),
     ),
     Route(
         "QUERY",
@@ -75,6 +97,8 @@ ROUTES: tuple[Route, ...] = (
         bodies.ReadBody,
         parameters=bodies.FormatParameters,
         produces=_EVENTS,
+        answer=answers.PageAnswer,
+        others=(501,),
     ),
     Route(
         "POST",
@@ -84,16 +108,33 @@ ROUTES: tuple[Route, ...] = (
         bodies.ReadBody,
         parameters=bodies.FormatParameters,
         produces=_EVENTS,
+        answer=answers.PageAnswer,
+        others=(501,),
     ),
-    Route("GET", f"{LOG}/events/{{position}}", "read", calls.event_at),
-    Route("GET", f"{LOG}/events/id/{{id}}", "read", calls.event_with_id),
-    Route("POST", f"{LOG}/check", "read", calls.check, bodies.CheckBody),
-    Route("POST", f"{LOG}/exists", "read", calls.exists, bodies.SelectBody),
-    Route("POST", f"{LOG}/count", "read", calls.count, bodies.SelectBody),
-    Route("GET", f"{LOG}/head", "metadata", calls.head),
-    Route("GET", f"{LOG}/positions", "metadata", calls.position_at, parameters=bodies.AtParameters),
-    Route("GET", f"{LOG}/", "metadata", calls.describe),
-    Route("POST", f"{LOG}/retags", "manage", calls.retag, bodies.RetagBody, status=201),
+    Route("GET", f"{LOG}/events/{{position}}", "read", calls.event_at, answer=answers.EventAnswer),
+    Route("GET", f"{LOG}/events/id/{{id}}", "read", calls.event_with_id, answer=answers.EventAnswer),
+    Route("POST", f"{LOG}/check", "read", calls.check, bodies.CheckBody, answer=answers.CheckAnswer),
+    Route("POST", f"{LOG}/exists", "read", calls.exists, bodies.SelectBody, answer=answers.ExistsAnswer),
+    Route("POST", f"{LOG}/count", "read", calls.count, bodies.SelectBody, answer=answers.CountAnswer),
+    Route("GET", f"{LOG}/head", "metadata", calls.head, answer=answers.HeadAnswer),
+    Route(
+        "GET",
+        f"{LOG}/positions",
+        "metadata",
+        calls.position_at,
+        parameters=bodies.AtParameters,
+        answer=answers.PositionAnswer,
+    ),
+    Route("GET", f"{LOG}/", "metadata", calls.describe, answer=answers.LogAnswer),
+    Route(
+        "POST",
+        f"{LOG}/retags",
+        "manage",
+        calls.retag,
+        bodies.RetagBody,
+        status=201,
+        answer=answers.AppendAnswer,
+    ),
     Route(
         "GET",
         f"{LOG}/appends",
@@ -101,19 +142,40 @@ ROUTES: tuple[Route, ...] = (
         calls.appends,
         parameters=bodies.AppendsParameters,
         produces=_LINES,
+        answer=answers.RecordedAppendAnswer,
     ),
-    Route("GET", f"{LOG}/appends/{{position}}", "read", calls.append_holding),
-    Route("GET", f"{LOG}/tracking/{{source}}", "read", calls.tracked),
-    Route("GET", f"{LOG}/types", "metadata", calls.types, parameters=bodies.NamesParameters),
-    Route("GET", f"{LOG}/tags", "metadata", calls.tags, parameters=bodies.NamesParameters),
-    Route("GET", f"{LOG}/followers", "metadata", calls.followers),
-    Route("GET", "/v1/logs", "metadata", calls.logs),
+    Route(
+        "GET",
+        f"{LOG}/appends/{{position}}",
+        "read",
+        calls.append_holding,
+        answer=answers.RecordedAppendAnswer,
+    ),
+    Route("GET", f"{LOG}/tracking/{{source}}", "read", calls.tracked, answer=answers.PositionAnswer),
+    Route(
+        "GET",
+        f"{LOG}/types",
+        "metadata",
+        calls.types,
+        parameters=bodies.NamesParameters,
+        answer=answers.TypesAnswer,
+    ),
+    Route(
+        "GET",
+        f"{LOG}/tags",
+        "metadata",
+        calls.tags,
+        parameters=bodies.NamesParameters,
+        answer=answers.TagsAnswer,
+    ),
+    Route("GET", f"{LOG}/followers", "metadata", calls.followers, answer=answers.FollowersAnswer),
+    Route("GET", "/v1/logs", "metadata", calls.logs, answer=answers.LogsAnswer),
     Route("GET", "/", None, calls.start, produces=("text/html",)),
-    Route("GET", "/docs", None, describe.docs, produces=("text/html",)),
+    Route("GET", "/docs", None, manual.docs, produces=("text/html",)),
     Route("GET", "/openapi.json", None, describe.openapi),
     Route("GET", "/metrics", "metrics", calls.metrics, produces=("text/plain",)),
-    Route("GET", "/healthz", None, calls.healthz),
-    Route("GET", "/readyz", None, calls.readyz),
+    Route("GET", "/healthz", None, calls.healthz, answer=answers.StatusAnswer),
+    Route("GET", "/readyz", None, calls.readyz, answer=answers.StatusAnswer),
 )
 
 
