@@ -98,9 +98,14 @@ def served() -> Iterator[ServedLogs]:
 
 @pytest.fixture
 def new_place(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str], Place]:
-    """An empty log of an engine: `memory`, `sqlite`, or one of `POSTGRES`."""
+    """An empty log of an engine: `memory`, `sqlite`, one of `POSTGRES`, or `http:` with one of these behind a server."""
 
     def new_place(engine: str) -> Place:
+        if engine.startswith("http:"):
+            served: ServedLogs = request.getfixturevalue("served")
+            stores = ExitStack()
+            request.addfinalizer(stores.close)
+            return stores.enter_context(served.place(new_place(engine.removeprefix("http:"))))
         if engine in POSTGRES:
             return new_log(request.getfixturevalue("postgres_url")(engine))
         return Place("memory:" if engine == "memory" else tmp_path / "log.db")
@@ -111,6 +116,15 @@ def new_place(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str],
 @pytest.fixture(params=["memory", "sqlite", *POSTGRES])
 def place(request: pytest.FixtureRequest, new_place: Callable[[str], Place]) -> Place:
     """An empty log of each engine."""
+    return new_place(request.param)
+
+
+OVER_HTTP = ("http:sqlite", "http:postgres18")
+
+
+@pytest.fixture(params=["memory", "sqlite", *POSTGRES, *OVER_HTTP])
+def reached(request: pytest.FixtureRequest, new_place: Callable[[str], Place]) -> Place:
+    """An empty log of each engine, and behind a server."""
     return new_place(request.param)
 
 

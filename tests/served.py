@@ -28,6 +28,18 @@ class ServedLogs:
         self._applications[name] = app({name: store})
         return Place(self.url, name)
 
+    @contextmanager
+    def place(self, kept: Place, **options: Any) -> Iterator[Place]:
+        """Where a log is reached over HTTP. The options are those of the server's store."""
+        with kept.connect(**options) as store:
+            place = self.serve(store)
+            yield place
+            self.forget(place)
+
+    def forget(self, place: Place) -> None:
+        """Serve a store no longer."""
+        self._applications.pop(str(place.log))
+
     def behind(self, name: str | None) -> str:
         """Return the URL of a server that has one log only."""
         return f"{self.url}/{name}"

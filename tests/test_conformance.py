@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-import strandline
 from places import Place
 from served import ServedLogs
 from strandline import EventStore
@@ -36,8 +35,8 @@ class TestHttp(StoreConformance):
         with ExitStack() as stores:
 
             def open_store(**options: Any) -> EventStore:
-                kept = stores.enter_context(strandline.connect("memory:", **options))
-                return stores.enter_context(served.serve(kept).connect())
+                place = stores.enter_context(served.place(Place("memory:"), **options))
+                return stores.enter_context(place.connect())
 
             yield open_store
 

@@ -82,8 +82,8 @@ def tiny_segments(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, value)
 
 
-def test_threads_that_race_decide_exactly(place: Place) -> None:
-    with place.connect() as store:
+def test_threads_that_race_decide_exactly(reached: Place) -> None:
+    with reached.connect() as store:
         told = in_threads([lambda seed=seed: race(store, seed, 60) for seed in range(8)])
         written, refused = judge_race(store, told)
         assert violations(store) == []

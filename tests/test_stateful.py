@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from hypothesis.stateful import (
 )
 
 import strandline
+import strandline.engine.http
 import strandline.engine.postgres.batch
 import strandline.engine.postgres.search
 import strandline.engine.sqlite.names
@@ -36,6 +38,7 @@ import strandline.engine.sqlite.recent
 import strandline.engine.sqlite.search
 import strandline.store
 from places import POSTGRES, Place, PostgresUrl, new_log
+from served import ServedLogs
 from strandline import (
     AppendCondition,
     AppendConditionFailed,
@@ -71,7 +74,17 @@ def has_x1(event: Any) -> bool:
     return "x:1" in event.tags
 
 
-WHERES = strategies.wheres() | st.sampled_from([is_b, has_data, has_x1])
+functions = [is_b, has_data, has_x1]
+"""Matchers that are Python functions. A server cannot call them, so its tests have none."""
+
+
+@st.composite
+def wheres(draw: st.DrawFn) -> Any:
+    matchers = strategies.wheres()
+    return draw(matchers | st.sampled_from(functions) if functions else matchers)
+
+
+WHERES = wheres()
 EVENTS = strategies.events(
     types=TYPES, tags=TAGS, streams=STREAMS, subjects=SUBJECTS, data=strategies.payloads(), keys=KEYS
 )
@@ -334,6 +347,27 @@ def on_postgres(url: str) -> type[SameAnswers]:
     return OnPostgres
 
 
+def over_http(served: ServedLogs, kept_by: type[SameAnswers]) -> type[SameAnswers]:
+    class OverHttp(kept_by):  # type: ignore[misc, valid-type]
+        """Both handles are clients of one server, whose store has the clock of the test."""
+
+        @initialize()
+        def open(self) -> None:
+            self.serving = ExitStack()
+            super().open()
+
+        def connect(self) -> EventStore:
+            if not hasattr(self, "reached"):
+                self.reached = self.serving.enter_context(served.place(self.place, clock=self.clock))
+            return self.reached.connect()
+
+        def remove_place(self) -> None:
+            self.serving.close()
+            super().remove_place()
+
+    return OverHttp
+
+
 @pytest.fixture
 def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Borders of pages, batches and caches within reach of a short history."""
@@ -350,6 +384,12 @@ def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     postgres = strandline.engine.postgres
     monkeypatch.setattr(postgres.search, "CANDIDATES", 2)
     monkeypatch.setattr(postgres.search, "COUNTED", 3)
+    monkeypatch.setattr(strandline.engine.http, "LARGEST_PAGE", 3)
+
+
+@pytest.fixture
+def no_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "functions", [])
 
 
 def examples(count: int) -> settings:
@@ -377,3 +417,16 @@ def test_random_histories_give_the_same_answers() -> None:
 @pytest.mark.usefixtures("tiny_limits")
 def test_random_histories_give_the_same_answers_on_postgres(server: str, postgres_url: PostgresUrl) -> None:
     run_state_machine_as_test(on_postgres(postgres_url(server)), settings=examples(12))
+
+
+@pytest.mark.usefixtures("tiny_limits", "no_functions")
+def test_random_histories_give_the_same_answers_over_http(served: ServedLogs) -> None:
+    run_state_machine_as_test(over_http(served, OnSqlite), settings=examples(15))
+
+
+@pytest.mark.usefixtures("tiny_limits", "no_functions")
+def test_random_histories_give_the_same_answers_over_http_on_postgres(
+    served: ServedLogs, postgres_url: PostgresUrl
+) -> None:
+    machine = over_http(served, on_postgres(postgres_url("postgres18")))
+    run_state_machine_as_test(machine, settings=examples(5))

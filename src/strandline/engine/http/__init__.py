@@ -68,7 +68,7 @@ class HttpEngine:
         """Return the largest data of an event that the server takes. This finds out whether the log is there, too."""
         answer = self._client.send(Request("GET", f"{self._path}/head"))
         try:
-            self._client.decoded(answer, _HEAD)
+            self._submission.saw(self._client.decoded(answer, _HEAD).head)
         except Forbidden:  # a token that may only append
             return MAX_APPEND_BYTES
         limit = answer.headers.get(_LIMIT, b"")
@@ -84,13 +84,14 @@ class HttpEngine:
 
     def head(self) -> int:
         found: forms.HeadForm = self._client.get(f"{self._path}/head", _HEAD)
-        return found.head
+        return self._submission.saw(found.head)
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
         if size > LARGEST_PAGE:
             return self._read_at_once(query, span)
         body = forms.read_body(query, span, size)
         found: forms.PageForm = self._client.post(f"{self._path}/read", body, _PAGE)
+        self._submission.saw(found.head)
         return found.page()
 
     async def read_page_awaited(self, query: Query, span: Span, size: int) -> Page | None:
@@ -103,8 +104,9 @@ class HttpEngine:
         read again.
         """
         for _ in range(TRIES):
+            head = 0 if span.until is None else self.head()
             page = self._read_lines(query, span)
-            if not self.exists(_RETAGS, page.head):
+            if not self.exists(_RETAGS, max(head, page.head)):
                 return page
         raise Unavailable(
             f"events are retagged all the time, so {TRIES} reads of all events never saw one state of the log",

@@ -36,7 +36,12 @@ class Submission:
     def __init__(self, client: Client, path: str) -> None:
         self._client = client
         self._path = path
-        self.head = 0  # the last position that this store knows of
+        self._head = 0  # the last position that this store has seen
+
+    def saw(self, head: int) -> int:
+        """Remember a position that was there before anything is sent from now on."""
+        self._head = max(self._head, head)
+        return head
 
     def send(self, works: Sequence[Work]) -> list[Outcome]:
         """Return what became of each request, in order. Raise if nothing is known of any."""
@@ -52,8 +57,9 @@ class Submission:
             except Unavailable as error:
                 failure = error
                 outcomes += [error for _ in run]
-        written = [outcome.last for outcome in outcomes if isinstance(outcome, AppendResult)]
-        self.head = max(self.head, *written, 0)
+        for outcome in outcomes:
+            if isinstance(outcome, AppendResult):
+                self.saw(outcome.last)
         if outcomes and all(isinstance(outcome, Unavailable) for outcome in outcomes):
             raise outcomes[0]  # type: ignore[misc]
         return outcomes
@@ -128,9 +134,10 @@ class Submission:
             return _unknown(outcome, _ASK_TRACKED)
         if isinstance(outcome, StrandlineError):
             return outcome if isinstance(outcome, _REFUSALS) else _unknown(outcome, None)
-        if not outcome.duplicate or outcome.first <= self.head or outcome.first in seen:
-            return outcome
+        is_first = outcome.first not in seen
         seen.add(outcome.first)
+        if not (outcome.duplicate and is_first) or outcome.first <= self._head:
+            return outcome
         is_own = bool(request.events) and self._id_at(outcome.first) == request.events[0].raw_id
         return msgspec.structs.replace(outcome, duplicate=False) if is_own else outcome
 
