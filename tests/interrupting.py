@@ -147,6 +147,7 @@ class Trial:
                 list(store.appends(store.head() - 3)),
             ),
             "subscribe": lambda: next(store.subscribe(after=store.head() - 1)),
+            "wait": lambda: next(store.subscribe(after=store.head()).batches(seconds=0.001)),
             "execute": lambda: store.execute(subscribe, Course("c1")),
             "project": lambda: store.project(Course("c1")),
             "decide": lambda: store.decide(["k:1"], lambda events: [Event("D", {}, tags=["k:1"])]),
@@ -180,6 +181,11 @@ class Trial:
         self.store.append(Event("After", {}))
         self.other.append(Event("After", {}))
         assert self.store.head() == self.other.head()
+        if name == "wait":
+            subscription = self.store.subscribe(after=self.store.head())
+            next(subscription.batches(seconds=0.001))
+            position = self.other.append(Event("After", {})).position
+            assert next(subscription).position == position
         if name in ("catch_up", "steer", "catch_up_outside", "model"):
             assert not self.store.leases.runs
             for follower in (self.follower, self.outside):

@@ -29,7 +29,7 @@ from strandline import (
     Unavailable,
 )
 from strandline.engine.maintenance import check_log
-from strandline.engine.watch import _LoopBell
+from strandline.engine.threads import LoopBell
 from strandline.retag import Retag
 from strandline.testing import violations
 from tiny_segments import LIMITS
@@ -193,7 +193,7 @@ def test_an_event_loop_that_is_gone_stops_nobody(path: Path) -> None:
     store = strandline.connect(path)
 
     async def leave_behind() -> None:
-        store.watch._waiters[_LoopBell()] = 0
+        store.watch._waiters[LoopBell()] = 0
 
     asyncio.run(leave_behind())
     assert store.append(Event("A", 1)).position == 1

@@ -19,6 +19,7 @@ STORE = {
     "AppendRequest",
     "AppendResult",
     "AsyncEventStore",
+    "Batch",
     "Check",
     "Event",
     "EventStore",

@@ -33,6 +33,7 @@ from .errors import (
 from .event import Event, SequencedEvent
 from .query import Query, QueryItem
 from .store import EventStore, connect
+from .subscription import Batch
 from .tag_id import TagId
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "AppendRequest",
     "AppendResult",
     "AsyncEventStore",
+    "Batch",
     "Check",
     "Command",
     "CorruptLog",

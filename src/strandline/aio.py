@@ -12,11 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
 from .activity import refuse_writes
 from .append import AppendCondition, AppendRequest, AppendResult, Check, RecordedAppend, check_position
+from .awaiting import MayBeAwaited
 from .domain import decide, explain, untyped
 from .domain.command import Command, Executed, bind
 from .domain.drive import drive_async
@@ -37,7 +38,7 @@ from .domain.untyped import Decide, DecideOptions, DecideValue
 from .engine import Page, Span, Stats, Usage
 from .engine.lists import in_lists
 from .engine.threads import typed
-from .errors import StoreClosed, StrandlineError
+from .errors import StrandlineError
 from .event import SequencedEvent
 from .follow import AsyncFollower, AsyncWorker, FollowerStatus
 from .follow.asynchronous import TRANSACTIONS_AT_ONCE
@@ -50,7 +51,6 @@ from .query import Query
 from .reading import (
     ALL_IN_ONE_PAGE,
     NEXT_PAGES,
-    Place,
     check_limit,
     check_query,
     check_span,
@@ -72,6 +72,7 @@ from .store import (
     connect,
     only,
 )
+from .subscription import AsyncSubscription
 from .tag_id import IdValue
 
 if TYPE_CHECKING:
@@ -344,24 +345,7 @@ class AsyncEventStore:
         return await answer
 
 
-Item = TypeVar("Item")
-
-
-class _Awaitable(Generic[Item]):
-    """Something to iterate over with `async for`, which may be awaited first."""
-
-    async def _begin(self) -> None:
-        """What awaiting it does."""
-
-    def __await__(self) -> Generator[Any, None, Self]:
-        yield from self._begin().__await__()
-        return self
-
-    def __aiter__(self) -> AsyncIterator[Item]:
-        raise NotImplementedError
-
-
-class AsyncRead(_Awaitable[SequencedEvent]):
+class AsyncRead(MayBeAwaited[SequencedEvent]):
     """The events of a read, in pages: iterate over it, as often as you like."""
 
     def __init__(
@@ -439,7 +423,7 @@ class AsyncRead(_Awaitable[SequencedEvent]):
             yield event.to_line() + b"\n"
 
 
-class AsyncAppends(_Awaitable[RecordedAppend]):
+class AsyncAppends(MayBeAwaited[RecordedAppend]):
     """The recorded appends of a log, in pages."""
 
     def __init__(self, store: AsyncEventStore, span: Span, limit: int | None) -> None:
@@ -474,65 +458,6 @@ class AsyncInspection:
     async def recorded(self, position: int) -> RecordedAppend:
         """See `Inspection.recorded`."""
         return await self._store.in_thread(self._store.store.inspect.recorded, position)
-
-
-class AsyncSubscription(_Awaitable[SequencedEvent]):
-    """Iterates over the log and waits for more at its end, until it is stopped.
-
-    Tasks that share one get different events; one that is cancelled while it waits takes none along.
-    """
-
-    def __init__(self, store: AsyncEventStore, query: Query, after: int) -> None:
-        self._store = store
-        self._query = query
-        self._is_stopped = False
-        self._place = Place(after)
-        self._turn = asyncio.Lock()
-
-    def stop(self) -> None:
-        """End the iteration, from any thread or task."""
-        self._is_stopped = True
-        self._store.store.watch.wake_all()
-
-    def __aiter__(self) -> AsyncIterator[SequencedEvent]:
-        return self
-
-    async def __anext__(self) -> SequencedEvent:
-        event = None if self._is_over() else self._place.next_at_hand()
-        if event is None:
-            async with self._turn:
-                event = await self._next()
-        if event is None:
-            raise StopAsyncIteration
-        return event
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def _is_over(self) -> bool:
-        return self._is_stopped or self._store.store.is_closed
-
-    async def _next(self) -> SequencedEvent | None:
-        place = self._place
-        while not self._is_over():
-            event = place.next_at_hand()
-            if event is not None:
-                return event
-            if place.span is None:
-                await self._store.store.watch.wait_async(place.after, self._is_over)
-                place.has_waited()
-                continue
-            try:
-                page = await self._store.read_page(self._query, place.span, NEXT_PAGES)
-            except StoreClosed:
-                return None
-            place.has_read(page)
-        return None
 
 
 class connect_async:  # noqa: N801  (reads as a function: `await connect_async(url)`, `async with connect_async(url)`)

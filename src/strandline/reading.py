@@ -1,19 +1,17 @@
-"""Reading in pages: what a read and a subscription give, and what may be asked of them."""
+"""Reading in pages: what a read gives, and what may be asked of it."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from .append import AppendCondition, RecordedAppend, check_position
 from .engine import Engine, Page, Span
 from .engine.lists import LIST_BYTES, bytes_of, in_lists
-from .engine.watch import HeadWatch
-from .errors import InvalidInput, InvalidQuery, MissingDependency, NotFound, StoreClosed
+from .errors import InvalidInput, InvalidQuery, MissingDependency, NotFound
 from .event import SequencedEvent
 from .names import check_flag
 from .query import Query
@@ -29,13 +27,6 @@ MOST_CONFLICTS = 10_000
 
 class Readable(Protocol):
     """What a read needs of a store."""
-
-    watch: HeadWatch
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it was closed."""
-        ...
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
         """A page of a read; raises if the store was closed meanwhile."""
@@ -89,87 +80,6 @@ class Read:
         """The events as lines of JSON, newline included."""
         for event in self:
             yield event.to_line() + b"\n"
-
-
-class Place:
-    """Where a subscription is. An error or an interrupt leaves it there: who asks again misses nothing."""
-
-    def __init__(self, after: int) -> None:
-        self.after = after
-        self.span: Span | None = Span(after)  # what to read next; None if there is nothing but to wait
-        self._at_hand: Iterator[SequencedEvent] = iter(())
-
-    def next_at_hand(self) -> SequencedEvent | None:
-        """The next event that was read already."""
-        return next(self._at_hand, None)
-
-    def has_read(self, page: Page) -> None:
-        """Go on with the events of a page, and then behind it."""
-        self._at_hand = iter(page.events)
-        self.after, self.span = max(self.after, page.head), page.rest
-
-    def has_waited(self) -> None:
-        """Go on with what is newer."""
-        self.span = Span(self.after)
-
-
-class Subscription:
-    """A blocking iterator over the log that waits for more at its end, until it is stopped.
-
-    Threads that share one get different events.
-    """
-
-    def __init__(self, store: Readable, query: Query, after: int) -> None:
-        self._store = store
-        self._query = query
-        self._is_stopped = False
-        self._place = Place(after)
-        self._turn = threading.Lock()
-
-    def stop(self) -> None:
-        """End the iteration, from any thread."""
-        self._is_stopped = True
-        self._store.watch.wake_all()
-
-    def __iter__(self) -> Iterator[SequencedEvent]:
-        return self
-
-    def __next__(self) -> SequencedEvent:
-        event = None if self._is_over() else self._place.next_at_hand()
-        if event is None:
-            with self._turn:
-                event = self._next()
-        if event is None:
-            raise StopIteration
-        return event
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def _is_over(self) -> bool:
-        return self._is_stopped or self._store.is_closed
-
-    def _next(self) -> SequencedEvent | None:
-        place = self._place
-        while not self._is_over():
-            event = place.next_at_hand()
-            if event is not None:
-                return event
-            if place.span is None:
-                self._store.watch.wait(place.after, self._is_over)
-                place.has_waited()
-                continue
-            try:
-                page = self._store.read_page(self._query, place.span, NEXT_PAGES)
-            except StoreClosed:
-                return None
-            place.has_read(page)
-        return None
 
 
 def query_or_all(query: Query | None) -> Query:
@@ -261,7 +171,12 @@ def next_page(page: Page, left: int | None) -> tuple[Span, int, int | None] | No
         left -= len(page.events)
     if page.rest is None or left == 0:
         return None
-    size = NEXT_PAGES
-    if page.events:  # of large events there are fewer in a page
-        size = min(size, 1 + LIST_BYTES * len(page.events) // (1 + bytes_of(page.events)))
+    size = next_size(page)
     return page.rest, size if left is None else min(left, size), left
+
+
+def next_size(page: Page) -> int:
+    """How many events the page after this one has at most: of large events fewer."""
+    if not page.events:
+        return NEXT_PAGES
+    return min(NEXT_PAGES, 1 + LIST_BYTES * len(page.events) // (1 + bytes_of(page.events)))

@@ -51,6 +51,7 @@ from .engine import Clock, Engine, Page, Span, Stats
 from .engine.open import DEFAULT_LOG, open_engine, place_of, refuse_options
 from .engine.rules import LOCK_SECONDS, check_lock_timeout
 from .engine.sequencer import Sequencer
+from .engine.tail import Tail
 from .engine.watch import HeadWatch
 from .errors import InvalidInput, StoreClosed, StrandlineError
 from .event import SequencedEvent, to_microseconds
@@ -68,7 +69,6 @@ from .reading import (
     ALL_IN_ONE_PAGE,
     NEXT_PAGES,
     Read,
-    Subscription,
     check_limit,
     check_most,
     check_query,
@@ -79,6 +79,7 @@ from .reading import (
     query_or_all,
 )
 from .retag import Replacements, Retag
+from .subscription import Subscription
 from .tag_id import IdValue
 
 _FORKED = "the store was opened before this process was forked"
@@ -176,6 +177,7 @@ class EventStore:
         self.max_data_bytes = check_max_data_bytes(max_data_bytes)
         self.decisions = DecisionCache(decision_cache)
         self.watch = HeadWatch(engine)
+        self.tail = Tail(engine, self.watch)
         self.sequencer = Sequencer(engine, self.watch.look)
         self.leases = Leases(engine, self.watch.wake_all)
         self._closed_because = ""
@@ -468,6 +470,7 @@ class EventStore:
                 return
             self.sequencer.close()
             self._closed_because = "the store is closed"
+            self.tail.close()
             self.watch.close()
             self.leases.close()
             self.engine.close()

@@ -258,10 +258,17 @@ def test_a_thousand_that_wait_cost_no_threads(new_place: Callable[[str], Place])
             follows = [store.follower(f"f{n}", Query.tag("a")).run(seen) for n in range(IDLE // 2)]
             tasks = [asyncio.create_task(follow) for follow in follows]
             tasks += [asyncio.create_task(subscribe()) for _ in range(IDLE // 2)]
-            watch = store.store.watch
-            await until(lambda: len(watch._waiters) == IDLE)
+            watch, tail = store.store.watch, store.store.tail
+            # One of those who watch is the tail, for all subscriptions.
+            await until(lambda: len(watch._waiters) == IDLE // 2 + 1 and len(tail._inboxes) == IDLE // 2)
             usual = {
-                *("MainThread", "strandline-read", "strandline-writer", "strandline-watch"),
+                *(
+                    "MainThread",
+                    "strandline-read",
+                    "strandline-writer",
+                    "strandline-watch",
+                    "strandline-tail",
+                ),
                 *("strandline-leases", "asyncio"),
             }
 

@@ -14,6 +14,7 @@ from strandline import (
     AppendRequest,
     AppendResult,
     AsyncEventStore,
+    Batch,
     Event,
     EventStore,
     Query,
@@ -66,6 +67,8 @@ def read(store: EventStore) -> None:
     assert_type(store.position_at(datetime.now(UTC)), int)
     assert_type(next(store.appends()), RecordedAppend)
     assert_type(next(store.subscribe(after=3)), SequencedEvent)
+    assert_type(next(store.subscribe().batches(seconds=0.5)), Batch)
+    assert_type(next(store.subscribe().batches()).events, list[SequencedEvent])
     store.read("A")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
@@ -79,6 +82,8 @@ async def read_async(url: str) -> None:
             assert_type(append, RecordedAppend)
         async for event in store.subscribe():
             assert_type(event, SequencedEvent)
+        async for batch in store.subscribe().batches(size=10):
+            assert_type(batch, Batch)
     assert_type(await strandline.connect_async(url), AsyncEventStore)
     strandline.connect_async(url, decision_cash=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 

@@ -7,9 +7,11 @@ interrupt kept from ringing costs a moment.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ..errors import Unavailable
 
@@ -35,6 +37,56 @@ class Bell:
     def wait(self, seconds: float | None = None) -> None:
         """Wait until the bell rings, or until it is time to look without it."""
         self._is_silent.acquire(timeout=LOOK_AGAIN_SECONDS if seconds is None else seconds)
+
+
+class LoopBell:
+    """Wakes one task that waits for it. Make it in the task's event loop. It may be rung from any thread."""
+
+    __slots__ = ("_rung", "loop")
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._rung: asyncio.Future[None] = self.loop.create_future()
+
+    def ring(self) -> None:
+        """Wake the task that waits, or the next one that will."""
+        ring_all((self,))
+
+    def ring_here(self) -> None:
+        """Wake it from a callback of its own event loop."""
+        if not self._rung.done():
+            self._rung.set_result(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until it is rung or time is up."""
+        if seconds == math.inf:
+            await self._rung
+        else:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._rung
+        self._rung = self.loop.create_future()
+
+
+AnyBell = Bell | LoopBell
+
+
+def ring_all(bells: Iterable[AnyBell]) -> None:
+    """Ring bells from any thread. Those of one event loop are rung by one call into it, for such a call is slow."""
+    loops: dict[asyncio.AbstractEventLoop, list[LoopBell]] = {}
+    for bell in bells:
+        if isinstance(bell, LoopBell):
+            loops.setdefault(bell.loop, []).append(bell)
+        else:
+            bell.ring()
+    for loop, theirs in loops.items():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            loop.call_soon_threadsafe(_ring_here, theirs)
+
+
+def _ring_here(bells: list[LoopBell]) -> None:
+    for bell in bells:
+        bell.ring_here()
 
 
 def start(work: Callable[[], None], name: str) -> threading.Thread:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from ..errors import StoreClosed, StrandlineError
 from . import Engine
-from .threads import LOOK_AGAIN_SECONDS, Bell, join, start
-
-
-class Waiter(Protocol):
-    """A thread or a task that waits."""
-
-    def ring(self) -> None:
-        """Wake it."""
-        ...
+from .threads import LOOK_AGAIN_SECONDS, AnyBell, Bell, LoopBell, join, ring_all, start
 
 
 class HeadWatch:
@@ -31,7 +21,7 @@ class HeadWatch:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._waiters: dict[Waiter, int] = {}  # and the position that the head must pass
+        self._waiters: dict[AnyBell, int] = {}  # and the position that the head must pass
         self._head = 0
         self._told = 0  # the head that all waiters were told of
         self._is_closed = False
@@ -48,26 +38,36 @@ class HeadWatch:
             self._wake()
             self._told = head  # last: what interrupts the waking is made good by the next look
 
-    def wait(self, after: int, is_stopped: Callable[[], bool], seconds: float | None = None) -> None:
-        """Block until the head is beyond `after`, the waiter is stopped, the store is closed or time is up."""
-        bell = Bell()
+    def wait(
+        self,
+        after: int,
+        is_stopped: Callable[[], bool],
+        seconds: float | None = None,
+        bell: Bell | None = None,
+    ) -> bool:
+        """Block until the head is beyond `after`, the waiter is stopped, the store is closed or time is up.
+
+        Return whether the head is beyond `after`. Who stops the waiter rings `bell`, or calls `wake_all`.
+        """
+        bell = bell or Bell()
         end = None if seconds is None else time.monotonic() + seconds
         try:
             self._begin_to_wait(bell, after)
             while not self._is_over(after, is_stopped):
                 left = LOOK_AGAIN_SECONDS if end is None else end - time.monotonic()
                 if left <= 0:
-                    return
+                    break
                 bell.wait(min(left, LOOK_AGAIN_SECONDS))
                 self._look_if_alone()
         finally:
             self._waiters.pop(bell, None)
+        return self._head > after
 
     async def wait_async(
         self, after: int, is_stopped: Callable[[], bool], seconds: float | None = None
     ) -> None:
         """Like `wait`, awaited."""
-        bell = _LoopBell()
+        bell = LoopBell()
         longest = math.inf if self._engine.is_shared else LOOK_AGAIN_SECONDS
         end = None if seconds is None else time.monotonic() + seconds
         try:
@@ -95,7 +95,7 @@ class HeadWatch:
     def _is_over(self, after: int, is_stopped: Callable[[], bool]) -> bool:
         return self._head > after or self._is_closed or self._engine.is_lost or is_stopped()
 
-    def _begin_to_wait(self, waiter: Waiter, after: int) -> None:
+    def _begin_to_wait(self, waiter: AnyBell, after: int) -> None:
         self._waiters[waiter] = after
         if self._engine.is_shared and not self._is_closed:
             if self._looker is None:
@@ -113,9 +113,14 @@ class HeadWatch:
             self.look()
 
     def _wake(self, *, everyone: bool = False) -> None:
-        for waiter, after in list(self._waiters.items()):
-            if everyone or self._head > after:
-                waiter.ring()
+        waiters = list(self._waiters.items())
+        if everyone:
+            ring_all([bell for bell, _ in waiters])
+            return
+        ended = [bell for bell, after in waiters if self._head > after]
+        ring_all(ended)
+        for bell in ended:  # until they are awake, the next appends need not look for them
+            self._waiters.pop(bell, None)
 
     def _keep_looking(self) -> None:
         while not self._is_closed:
@@ -127,27 +132,3 @@ class HeadWatch:
             if self._engine.is_lost:
                 self.wake_all()
             self._engine.pause()
-
-
-class _LoopBell:
-    """Wakes a task."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._rung: asyncio.Future[None] = self._loop.create_future()
-
-    def ring(self) -> None:
-        """See `Bell.ring`; from any thread."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            self._loop.call_soon_threadsafe(self._resolve)
-
-    async def wait(self, seconds: float) -> None:
-        """Wait until it is rung or time is up."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(None if seconds == math.inf else seconds):
-                await self._rung
-        self._rung = self._loop.create_future()
-
-    def _resolve(self) -> None:
-        if not self._rung.done():
-            self._rung.set_result(None)

@@ -13,12 +13,13 @@ from uuid import UUID
 
 import msgspec
 
-from ..aio import AsyncEventStore, AsyncRead, AsyncSubscription
+from ..aio import AsyncEventStore, AsyncRead
 from ..append import AppendCondition, AppendRequest, AppendResult, Check
 from ..errors import AppendConditionFailed, EventIdConflict, Forbidden, NotFound, StrandlineError
 from ..event import SequencedEvent
 from ..names import RETAGGED
 from ..query import Query, QueryItem
+from ..subscription import AsyncSubscription
 from .callers import Caller
 from .logs import Logs, no_log
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ... import AppendRequest, AppendResult, AsyncEventStore, Query, SequencedEvent
+from ... import AppendRequest, AppendResult, AsyncEventStore, Batch, Query, SequencedEvent
 from ...errors import AppendConditionFailed, EventIdConflict, InvalidInput, StoreClosed
 from ..clock import START, ManualClock
 from ..oracle import violations
@@ -287,6 +287,88 @@ class Asynchronous:
                 await store.append(happened())
                 assert (await anext(subscription)).position == 3
             assert [event async for event in subscription] == []
+
+        run(use())
+
+    def test_async_batches_say_how_far_they_looked(self, open_async: Callable[..., AsyncEventStore]) -> None:
+        async def use() -> None:
+            async with open_async() as store:
+                await store.append([happened("A", "x"), happened("A", "y")])
+                batches = store.subscribe(Query.tag("x")).batches(seconds=0.02, size=2)
+                assert await anext(batches) == Batch([await store.event(1)], 2)
+                assert await anext(batches) == Batch([], 2)
+                await store.append([happened("A", "x" if n % 2 else "y") for n in range(8)])
+                seen, batch = [], Batch([], 0)
+                while batch.position < 10:
+                    batch = await anext(batches)
+                    assert len(batch.events) <= 2
+                    seen += [event.position for event in batch.events]
+                assert seen == [4, 6, 8, 10]
+                with pytest.raises(InvalidInput):
+                    store.subscribe().batches(seconds=0)
+
+        run(use())
+
+    def test_async_batches_with_a_slow_matcher_keep_nobody_else_waiting(
+        self, open_async: Callable[..., AsyncEventStore]
+    ) -> None:
+        async def use() -> None:
+            async with open_async() as store:
+                has_short_answers = threading.Event()
+                query = Query.of(item("x", where=lambda event: has_short_answers.wait(PATIENCE_SECONDS)))
+                if is_refused(store.store, query):
+                    return
+                slow = store.subscribe(query).batches(seconds=0.01)
+                quick = store.subscribe(Query.tag("x")).batches(seconds=0.01)
+                assert (await anext(slow), await anext(quick)) == (Batch([], 0), Batch([], 0))
+                matching = asyncio.ensure_future(anext(slow))
+                await store.append(happened("A", "x"))
+                try:
+                    batch = Batch([], 0)
+                    while not batch.events:
+                        batch = await anext(quick)
+                    assert await store.head() == 1
+                finally:
+                    has_short_answers.set()
+                batch = await matching
+                while not batch.events:
+                    batch = await anext(slow)
+                assert batch.position == 1
+
+        run(use())
+
+    def test_async_batches_end_with_the_subscription_and_with_the_store(
+        self, open_async: Callable[..., AsyncEventStore]
+    ) -> None:
+        async def use() -> None:
+            store = open_async()
+            subscriptions = [store.subscribe() for _ in range(2)]
+            waits = [s.batches(seconds=PATIENCE_SECONDS * 5) for s in subscriptions]
+            tasks = [asyncio.create_task(anext(batches, None)) for batches in waits]
+            await asyncio.sleep(0.02)  # they wait by now; if not, they must end all the same
+            subscriptions[0].stop()
+            assert await tasks[0] is None
+            await store.close()
+            assert await tasks[1] is None
+
+        run(use())
+
+    def test_async_many_subscriptions_miss_nothing_and_repeat_nothing(
+        self, open_async: Callable[..., AsyncEventStore]
+    ) -> None:
+        async def use() -> None:
+            async with open_async() as store:
+                queries = [Query.tag(f"k:{n % 5}") if n % 6 else Query.user() for n in range(30)]
+                readers = [
+                    asyncio.create_task(positions(aiter(store.subscribe(query)), 120 if n % 6 else 600))
+                    for n, query in enumerate(queries)
+                ]
+                for _ in range(60):
+                    await asyncio.gather(
+                        *(store.append([happened("A", f"k:{n}") for n in range(5)]) for _ in range(2))
+                    )
+                for query, reader in zip(queries, readers, strict=True):
+                    assert await reader == await positions(aiter(store.read(query)))
 
         run(use())
 
