@@ -14,17 +14,22 @@ from .formats import outcome_line
 
 REQUESTS_AT_ONCE = 1_000
 UNSENT_BYTES = 64 * 1024 * 1024
+PAUSE_SECONDS = 1.0
 _decode = decoder_of(AppendBody)
 
 
 async def append_lines(exchange: Exchange, metadata: Mapping[str, str]) -> AsyncGenerator[bytes]:
     """Yield the outcomes of the lines of a body.
 
-    A client may send all of its lines before it reads an answer, so outcomes wait here while the body still comes.
+    A client may send all of its lines before it reads an answer, so outcomes wait here while the body still comes. A
+    proxy may stop passing the body on as soon as the answer begins (nginx does when the body comes fast). So behind one
+    the answer waits until the body is complete, or until the client seems to wait for it.
     """
     outcomes = _Outcomes()
     reading = asyncio.create_task(_append_all(exchange, metadata, outcomes))
     try:
+        if exchange.came_by_proxy:
+            await outcomes.pause()
         while piece := await outcomes.take():
             yield piece
         await reading
@@ -40,6 +45,8 @@ class _Outcomes:
         self._size = 0
         self._is_complete = False
         self._changed = asyncio.Condition()
+        self.is_idle = True
+        """Whether every line that has come is answered."""
 
     async def put(self, piece: bytes) -> None:
         async with self._changed:
@@ -52,6 +59,17 @@ class _Outcomes:
         async with self._changed:
             self._is_complete = True
             self._changed.notify_all()
+
+    async def pause(self) -> None:
+        """Return when there are outcomes, and the client has sent nothing more for a while."""
+        async with self._changed:
+            while not self._is_complete and self._size < UNSENT_BYTES:
+                try:
+                    async with asyncio.timeout(PAUSE_SECONDS):
+                        await self._changed.wait()
+                except TimeoutError:
+                    if self._size and self.is_idle:
+                        return
 
     async def take(self) -> bytes:
         """Return what is there, as soon as something is. Nothing means the end."""
@@ -66,9 +84,11 @@ class _Outcomes:
 async def _append_all(exchange: Exchange, metadata: Mapping[str, str], outcomes: _Outcomes) -> None:
     try:
         async for lines in _lines_of(exchange):
+            outcomes.is_idle = False
             for start in range(0, len(lines), REQUESTS_AT_ONCE):
                 chunk = lines[start : start + REQUESTS_AT_ONCE]
                 await outcomes.put(await _append(exchange, chunk, metadata))
+            outcomes.is_idle = True
     except Gone:
         pass
     except StrandlineError as error:  # the rest of the body did not arrive

@@ -136,6 +136,11 @@ class Exchange:
         """Whether only the headers of the answer are asked for."""
         return bool(self.scope["method"] == "HEAD")
 
+    @property
+    def came_by_proxy(self) -> bool:
+        """Whether a proxy says that it has passed the request on."""
+        return any(self.header(name) is not None for name in (b"x-forwarded-for", b"forwarded", b"via"))
+
     def header(self, name: bytes) -> bytes | None:
         """Return a header by its name in lower case. Of several with that name, the last."""
         if self._headers is None:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from ..errors import Unauthorized
 from .calls import trace_headers
-from .exchange import EVENT_STREAM, SECURITY_HEADERS, Answer, Exchange, Headers, Send, Stream
+from .exchange import EVENT_STREAM, SECURITY_HEADERS, Answer, Exchange, Headers, Message, Send, Stream
 from .formats import farewell
 from .packing import WORTH_PACKING, Packer, accepted_coding, pack, packer
 
@@ -41,32 +41,42 @@ async def send_stream(exchange: Exchange, stream: Stream, send: Send) -> None:
     coding, _ = accepted_coding(exchange.header(b"accept-encoding"))
     if coding is not None:
         headers.append((b"content-encoding", coding.encode()))
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    start: Message = {"type": "http.response.start", "status": 200, "headers": headers}
     if exchange.caller.token is not None:
         stream.pieces = _while_valid(exchange, stream, stream.pieces)
     async with aclosing(stream.pieces):
+        if not stream.reads_body:  # which begins when it has something to say
+            await send(start)
         if exchange.is_head:
             await send({"type": "http.response.body", "body": b""})
         elif coding is None:
-            await _send_pieces(exchange, stream, send)
+            await _send_pieces(exchange, stream, send, start)
         else:
             packing = packer(coding, is_live=stream.content_type == EVENT_STREAM)
-            await _send_pieces(exchange, stream, send, packing)
+            await _send_pieces(exchange, stream, send, start, packing)
 
 
-async def _send_pieces(exchange: Exchange, stream: Stream, send: Send, packing: Packer | None = None) -> None:
+async def _send_pieces(
+    exchange: Exchange, stream: Stream, send: Send, start: Message, packing: Packer | None = None
+) -> None:
     """Send the pieces and the end of the answer, as long as the client stays."""
+    has_begun = not stream.reads_body
     # A stream that reads the body notices by itself that the client has left.
     gone = None if stream.reads_body else asyncio.create_task(exchange.wait_until_gone())
     try:
         async for piece in stream.pieces:
             if gone is not None and gone.done():
                 return
+            if not has_begun:
+                await send(start)
+                has_begun = True
             packed = piece if packing is None else await pack(packing, piece)
             await send({"type": "http.response.body", "body": packed, "more_body": True})
     finally:
         if gone is not None:
             gone.cancel()
+    if not has_begun:
+        await send(start)
     await send({"type": "http.response.body", "body": b"" if packing is None else packing.end()})
 
 
