@@ -219,7 +219,7 @@ def test_a_log_is_looked_at_every_few_seconds_only(
 def test_the_process_and_the_version_are_there(client: Client) -> None:
     found = values(client)
     assert found["process_resident_memory_bytes"] > 1_000_000
-    assert found[f'strandline_build{{version="{strandline.__version__}"}}'] == 1
+    assert found[f'strandline_build_info{{version="{strandline.__version__}"}}'] == 1
     assert found["strandline_draining"] == 0
 
 

@@ -170,7 +170,7 @@ _LOG = ("log",)
 _FOLLOWER = ("log", "follower")
 METRICS: tuple[Metric, ...] = (
     Metric(
-        "strandline_build",
+        "strandline_build_info",
         "gauge",
         "1, with the version as a label.",
         ("version",),

@@ -77,7 +77,10 @@ class Traffic:
     def _next_wishes(self) -> Iterator[tuple[str, str]]:
         chance = random.Random()
         while True:
-            term = open_term(self._store)
+            try:
+                term = open_term(self._store)
+            except Refused:  # another demo on this log opened it at the same moment
+                continue
             for _ in range(WISHES_PER_TERM // CLIENTS):
                 course = chance.choice(term.courses())
                 for _ in range(CLIENTS):  # all want the same course, so that they meet
