@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, MutableMapping
 from contextlib import contextmanager
+from time import monotonic
 from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
@@ -19,7 +20,7 @@ from .gate import Gate
 from .logs import Logs
 from .metrics import Metrics
 from .packing import unpacked
-from .problem import AtField, RequestTimeout, ShuttingDown, UnsupportedMediaType, code_of
+from .problem import AtField, BadRequest, RequestTimeout, ShuttingDown, UnsupportedMediaType, code_of
 from .scrape import Scrape
 
 Scope = MutableMapping[str, Any]
@@ -33,6 +34,7 @@ NDJSON = b"application/x-ndjson"
 EVENT_STREAM = b"text/event-stream"
 NO_ROUTE = "none"
 """Stands in metrics for every path that is not the server's."""
+_SINGLE = frozenset({b"host", b"origin", b"authorization", b"content-type", b"content-length"})
 SECURITY_HEADERS: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -69,6 +71,8 @@ class Limits(Struct, frozen=True):
     line_bytes: int = 128 * 1024 * 1024
     body_seconds: float = 60.0
     """Within this time the next piece of a body must arrive."""
+    body_bytes_per_second: int = 4 * 1024
+    """What a body must bring on the average, after that time."""
 
 
 class Exchange:
@@ -142,9 +146,12 @@ class Exchange:
         return any(self.header(name) is not None for name in (b"x-forwarded-for", b"forwarded", b"via"))
 
     def header(self, name: bytes) -> bytes | None:
-        """Return a header by its name in lower case. Of several with that name, the last."""
+        """Return a header by its name in lower case. Several with that name are joined."""
         if self._headers is None:
-            self._headers = dict(self.scope["headers"])
+            given = self.scope["headers"]
+            self._headers = dict(given)
+            if len(self._headers) != len(given):
+                self._headers |= _joined(given)
         return self._headers.get(name)
 
     def query_parameters(self) -> list[tuple[str, str]]:
@@ -174,10 +181,13 @@ class Exchange:
         self._check_announced_size()
         pieces: list[bytes] = []
         size = 0
+        limits, began = self.limits, monotonic()
         async for piece in self.body_pieces():
             size += len(piece)
-            if size > self.limits.body_bytes:
-                raise too_large(self.limits.body_bytes)
+            if size > limits.body_bytes:
+                raise too_large(limits.body_bytes)
+            if monotonic() - began > limits.body_seconds + size / limits.body_bytes_per_second:
+                raise RequestTimeout("the body of the request came too slowly")
             pieces.append(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
@@ -264,6 +274,17 @@ class _Wait:
             raise RequestTimeout("the body of the request did not arrive in time") from reason
 
 
+def _joined(headers: Headers) -> dict[bytes, bytes]:
+    """Join the headers that are there several times. Those that two readers could read differently are refused."""
+    values: dict[bytes, list[bytes]] = {}
+    for name, value in headers:
+        values.setdefault(name, []).append(value)
+    for name in _SINGLE & values.keys():
+        if len(values[name]) > 1:
+            raise BadRequest(f"the header {name.decode()} is there twice")
+    return {name: b", ".join(each) for name, each in values.items()}
+
+
 def too_large(limit: int) -> PayloadTooLarge:
     """Return the error for a body or a line over the limit."""
     return PayloadTooLarge(
@@ -287,6 +308,8 @@ def path_segments(scope: Scope) -> list[str]:
         parts = [unquote(part.decode("latin-1")) for part in raw.split(b"/")]
     else:
         parts = path.split("/")
+    if parts[0]:  # a path that does not begin with a slash
+        return ["", *parts]
     parts = parts[1 + skipped :]
     return parts[:-1] if parts and not parts[-1] else parts
 

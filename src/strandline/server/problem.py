@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -57,6 +58,44 @@ class RequestTimeout(StrandlineError):
     hint = "send the whole request again"
 
 
+class BadRequest(StrandlineError):
+    """The request is not valid HTTP."""
+
+    code = "bad_request"
+    status = 400
+    hint = "send requests as RFC 9112 has them, or look at what stands between you and the server"
+
+
+class HeadTooLarge(StrandlineError):
+    """The head of the request is too large, or has too many headers."""
+
+    code = "head_too_large"
+    status = 431
+    hint = "send a long query in the body of POST …/read"
+
+
+class TooManyRequests(StrandlineError):
+    """The caller sends more requests than the server allows."""
+
+    code = "too_many_requests"
+    retry = "same"
+    status = 429
+    hint = "wait as long as Retry-After says, then send the same request again"
+
+    def __init__(self, message: str, *, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class Overloaded(StrandlineError):
+    """The server has as much to do as it takes on. Nothing was written."""
+
+    code = "overloaded"
+    retry = "same"
+    status = 503
+    hint = "wait as long as Retry-After says, then send the same request again"
+
+
 class ShuttingDown(StrandlineError):
     """The server is about to end. Nothing was written."""
 
@@ -78,6 +117,10 @@ HTTP_ERRORS: tuple[type[StrandlineError], ...] = (
     MethodNotAllowed,
     UnsupportedMediaType,
     RequestTimeout,
+    BadRequest,
+    HeadTooLarge,
+    TooManyRequests,
+    Overloaded,
     ShuttingDown,
     InternalError,
 )
@@ -129,7 +172,8 @@ def headers_of(error: Exception) -> list[tuple[bytes, bytes]]:
     if status == 401:
         return [(b"www-authenticate", b"Bearer")]
     if status in {429, 503}:
-        return [(b"retry-after", b"%d" % RETRY_AFTER_SECONDS)]
+        seconds = error.seconds if isinstance(error, TooManyRequests) else RETRY_AFTER_SECONDS
+        return [(b"retry-after", b"%d" % max(1, ceil(seconds)))]
     return []
 
 

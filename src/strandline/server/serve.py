@@ -11,55 +11,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..errors import InvalidInput, Unavailable
 from .application import Application
 from .gate import is_loopback
+from .protocol import Protocol
 
 __all__ = ["Server", "is_loopback", "listen", "tls_options"]
 
-HEADER_SECONDS = 10.0
-"""Within this time the head of a request must be complete."""
 IDLE_SECONDS = 75
 DRAIN_SECONDS = 10.0
 _BACKLOG = 2048
-
-
-class Protocol(HttpToolsProtocol):
-    """Closes connections whose next request does not begin, or does not get beyond its head, in time."""
-
-    _deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """Expect a request."""
-        super().connection_made(transport)
-        self._expect_head()
-
-    def data_received(self, data: bytes) -> None:
-        """Expect the rest of the head, if it does not come at once."""
-        super().data_received(data)
-        if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
-            self._expect_head()
-
-    def on_headers_complete(self) -> None:
-        """Stop the clock."""
-        self._stop_clock()
-        super().on_headers_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
-        self._stop_clock()
-        super().connection_lost(exc)
-
-    def _expect_head(self) -> None:
-        self._stop_clock()
-        self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.close)
-
-    def _stop_clock(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
 
 
 class Server(uvicorn.Server):
@@ -68,10 +30,12 @@ class Server(uvicorn.Server):
     def __init__(self, application: Application, **options: Any) -> None:
         self._application = application
         self._loop: asyncio.AbstractEventLoop | None = None
+        options.setdefault("proxy_headers", bool(options.get("forwarded_allow_ips")))
         super().__init__(
             uvicorn.Config(
                 application,
                 http=Protocol,
+                ws="none",
                 loop="uvloop",
                 lifespan="off",
                 log_config=None,
