@@ -11,12 +11,13 @@ import pytest
 from serving import Client, Reply, serving
 
 import strandline
-from strandline import Event, EventStore
+from strandline import Event, EventStore, Query
 from strandline.server import app
 from strandline.server.routes import ROUTES, Route
 from strandline.server.tokens import SCOPES, create_token
 
 LOG = "/v1/logs/{log}"
+FOLLOWER = f"{LOG}/followers/{{name}}"
 IDS = {
     "tenant:7": "0190a8f0-0000-7000-8000-000000000007",
     "tenant:8": "0190a8f0-0000-7000-8000-000000000008",
@@ -66,6 +67,14 @@ ROWS = {
     f"GET {LOG}/types": Row(METADATA, 403, 403),
     f"GET {LOG}/tags": Row(METADATA, 403, 403),
     f"GET {LOG}/followers": Row(METADATA, 403, 403),
+    f"POST {FOLLOWER}/pause": Row("manage", 403, 403),
+    f"POST {FOLLOWER}/resume": Row("manage", 403, 403),
+    f"POST {FOLLOWER}/reset": Row("manage", 403, 403, {"position": 0}),
+    f"GET {FOLLOWER}/dead-letters": Row("read", 403, 403),
+    f"DELETE {FOLLOWER}/dead-letters/{{position}}": Row("manage", 403, 403),
+    f"POST {FOLLOWER}/lease": Row("follow", 200, 403, {"query": query()}),
+    f"POST {FOLLOWER}/ack": Row("follow", 200, 403, {"token": "LEASE"}),
+    f"POST {FOLLOWER}/give-up": Row("follow", 200, 403, {"token": "LEASE", "position": 0, "error": "no"}),
     "GET /v1/logs": Row(METADATA, 200, 200),
     "GET /": Row(None, 200, 200),
     "GET /docs": Row(None, 200, 200),
@@ -87,12 +96,26 @@ class Place(NamedTuple):
     def send(self, route: Route, token: str | None, tag: str = "tenant:8", log: str = "default") -> Reply:
         row = ROWS[name_of(route)]
         path = route.path.replace("{log}", log).replace("{position}", str(POSITIONS[tag]))
-        path = path.replace("{id}", IDS[tag]).replace("{source}", "orders").replace("{name}", "f")
-        body = None if row.body is None else json.loads(json.dumps(row.body).replace("TAG", tag))
+        path = path.replace("{id}", IDS[tag]).replace("{source}", "orders").replace("{name}", f"of%20{tag}")
+        text = json.dumps(row.body).replace("TAG", tag)
+        if "{name}" in route.path:
+            text = text.replace("LEASE", self.lease(tag)).replace(
+                '"position": 0', f'"position": {POSITIONS[tag]}'
+            )
+        body = json.loads(text)
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         return self.client.send(
             route.method, f"{path}?{row.query.replace('TAG', tag)}".rstrip("?"), body, **headers
         )
+
+    def lease(self, tag: str) -> str:
+        """Make the follower of a tag anew, with a dead letter; returns the token of its lease."""
+        follower = self.store.follower(f"of {tag}", Query.tag(tag))
+        follower.forget()
+        lease = follower.lease(1)
+        assert lease is not None
+        follower.give_up(lease.token, POSITIONS[tag], "no")
+        return lease.token
 
 
 @pytest.fixture(scope="module")

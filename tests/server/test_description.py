@@ -24,12 +24,17 @@ BODIES: dict[str, Any] = {
     "append_many": b'{"events": [{"type": "T", "data": 1}]}',
     "check": {"condition": {"fail_if_events_match": {"items": [{}]}}},
     "retag": {"positions": [1], "add": ["a"]},
+    "reset": {"position": 0},
+    "lease": {"batch": 2, "wait": 0.1},
+    "ack": {"token": "LEASE"},
+    "give_up": {"token": "LEASE", "position": 1, "error": "odd"},
 }
 IN_PATH = {
     "{log}": "default",
     "{position}": "1",
     "{id}": "0190a8f0-0000-7000-8000-000000000001",
     "{source}": "orders",
+    "{name}": "mails",
 }
 PARAMETERS = {"position_at": "?at=2026-01-01T00:00:00Z"}
 
@@ -72,6 +77,14 @@ def check_answer(description: dict[str, Any], route: Any, reply: Reply) -> None:
         check(description, schema, reply.json)
 
 
+def with_token(body: Any, client: Client) -> Any:
+    """Make a follower with a dead letter, and let the body have the token of its lease."""
+    lease = client.post("followers/mails/lease", {"query": {"items": [{}]}}).json
+    client.post("followers/mails/give-up", {"token": lease["token"], "position": 1, "error": "odd"})
+    client.post("events", {"events": [{"type": "T", "data": 2}]})
+    return body if not body or "token" not in body else body | {"token": lease["token"]}
+
+
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_every_route_answers_as_described(client: Client, description: dict[str, Any], route: Any) -> None:
     event = {"type": "T", "data": 1, "id": IN_PATH["{id}"]}
@@ -81,6 +94,8 @@ def test_every_route_answers_as_described(client: Client, description: dict[str,
         path = path.replace(name, value)
     name = route.call.__name__
     body = None if route.body is None else BODIES.get(name, {})
+    if "{name}" in route.path:
+        body = with_token(body, client)
     reply = client.send(route.method, path + PARAMETERS.get(name, ""), body)
     assert reply.status == route.status, reply.body
     assert reply.headers["content-type"].partition(";")[0] in route.produces

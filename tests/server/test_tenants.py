@@ -208,3 +208,27 @@ def test_who_may_only_append_sees_no_data_of_a_conflict(store: EventStore, tmp_p
     for each in (problem, line):
         assert (each["status"], each["conflict"]["position"], each["conflict"]["data"]) == (409, 1, None)
         assert (each["complete"], each["condition"]) == (False, None)
+
+
+def test_leases_are_of_own_events_only(tenant: Client, store: EventStore) -> None:
+    store.follower("theirs", Query.tag("tenant:8")).lease()
+    store.follower("all").lease()
+    for query in (ALL, {"items": [{"tags": ["course:1"]}]}, {"items": [{"tags": ["tenant:7"]}, {}]}):
+        assert tenant.post("followers/mine/lease", {"query": query}).status == 403
+    for name in ("theirs", "all", "nobody"):
+        assert tenant.post(f"followers/{name}/lease", {}).status == 403
+        assert tenant.post(f"followers/{name}/ack", {"token": "x"}).status == 403
+    for name in ("theirs", "all"):
+        assert tenant.post(f"followers/{name}/lease", {"query": OWN}).status == 403
+    lease = tenant.post("followers/mine/lease", {"query": OWN, "wait": 1}).json
+    assert [event["position"] for event in lease["events"]] == [1]
+    assert tenant.post("followers/mine/ack", {"token": lease["token"]}).json == {"position": 3}
+    store.append(Event("T", {}, tags=["tenant:7"]))
+    lease = tenant.post("followers/mine/lease", {}).json
+    assert (
+        tenant.post("followers/mine/give-up", {"token": lease["token"], "position": 4, "error": "no"}).status
+        == 200
+    )
+    for method, path in (("GET", "dead-letters"), ("DELETE", "dead-letters/4"), ("POST", "pause")):
+        assert tenant.send(method, f"followers/mine/{path}").status == 403
+    assert [status.name for status in store.followers()] == ["all", "mine", "theirs"]

@@ -10,6 +10,7 @@ from .models.read_model import ReadModel
 from .ndjson_file import NdjsonFile
 from .outbox import Publisher
 from .status import FollowerStatus
+from .token import InvalidToken
 from .webhook import Webhook, verify_signature
 from .worker import AsyncWorker, Worker
 
@@ -21,6 +22,7 @@ __all__ = [
     "DeadLetter",
     "Follower",
     "FollowerStatus",
+    "InvalidToken",
     "Leased",
     "NdjsonFile",
     "Publisher",

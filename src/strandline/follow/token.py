@@ -15,6 +15,10 @@ PROOF_BYTES = 16
 SECRET_BYTES = 12
 
 
+class InvalidToken(InvalidInput):
+    """A text that is no token of a lease, or not of this one."""
+
+
 class Token(msgspec.Struct, frozen=True, array_like=True):
     """A lease: its follower and epoch, the last of its events, and the checkpoint when all are acknowledged.
 
@@ -49,7 +53,7 @@ def mark_of(secret: bytes) -> str:
 
 
 def token_of(text: str, name: str, log: UUID) -> Token:
-    """The token that a consumer shows; `InvalidInput` unless it was made for this follower of this log."""
+    """The token that a consumer shows; `InvalidToken` unless it was made for this follower of this log."""
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         token = msgspec.msgpack.decode(raw[PROOF_BYTES:], type=Token)
@@ -57,7 +61,7 @@ def token_of(text: str, name: str, log: UUID) -> Token:
     except (ValueError, TypeError, OverflowError, msgspec.MsgspecError):
         is_genuine = False
     if not is_genuine:
-        raise InvalidInput(
+        raise InvalidToken(
             f"this is no token of a lease of follower {name!r}",
             hint="pass the token of `lease` as it is, to the follower that it came from",
         )

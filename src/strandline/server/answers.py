@@ -219,6 +219,32 @@ class FollowersAnswer(Struct):
     followers: list[FollowerStatus]
 
 
+class DeadLetterAnswer(Struct):
+    """An event that a follower gave up on."""
+
+    follower: str
+    position: int
+    error: str
+    traceback: str
+    attempts: int
+    time: Time
+
+
+class DeadLettersAnswer(Struct):
+    """The events that a follower gave up on, in order."""
+
+    dead_letters: list[DeadLetterAnswer]
+
+
+class LeaseAnswer(Struct):
+    """Leased events. Without events, there is nothing to deliver."""
+
+    events: list[EventAnswer]
+    position: int | None
+    token: str | None
+    expires: Time | None
+
+
 class LogsAnswer(Struct):
     """The names of the logs."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -127,6 +128,38 @@ class RetagBody(Body):
     positions: list[Position] | UnsetType = UNSET
     add: list[str] = []
     replace: dict[str, list[str]] | None = None
+
+
+class LeaseBody(Body):
+    """A lease of the next events of a follower. A new follower needs its query, and may begin after a position."""
+
+    query: QueryBody | None = None
+    after: Position = 0
+    batch: Annotated[int, Meta(ge=1, le=1_000)] = 500
+    wait: Annotated[float, Meta(ge=0, le=60)] = 0.0
+    seconds: Annotated[float, Meta(ge=0.01, le=86_400)] = 30.0
+
+
+class AckBody(Body):
+    """An acknowledgement of leased events: of all, or of those up to a position."""
+
+    token: str
+    position: Position | None = None
+
+
+class GiveUpBody(Body):
+    """A leased event that its consumer could not handle, and why."""
+
+    token: str
+    position: Position
+    error: str
+
+
+class ResetBody(Body):
+    """Where a follower is to go on: after a position, or after what was recorded up to a time."""
+
+    position: Position | UnsetType = UNSET
+    at: str | UnsetType = UNSET
 
 
 class NoParameters(Body):
@@ -268,6 +301,28 @@ def path_of_after(body: ConditionBody | None) -> str:
         return "$" if body is None else "$.condition.after"
     positions = [part.after for part in body.parts]
     return f"$.condition.parts[{positions.index(max(positions))}].after"
+
+
+def place_of(body: ResetBody) -> int | datetime:
+    """Return where a follower is to go on."""
+    if body.position is not UNSET and body.at is UNSET:
+        return body.position
+    if body.at is not UNSET and body.position is UNSET:
+        return time_of(body.at, "$.at")
+    raise AtField(InvalidInput("a reset has a position or a time", hint="give position or at"), "$.position")
+
+
+def time_of(text: str, path: str = "?at") -> datetime:
+    """Return the time that a field or a parameter gives."""
+    try:
+        when = datetime.fromisoformat(text)
+        if when.utcoffset() is None:
+            raise ValueError("it has no time zone")
+    except ValueError as error:
+        # In a query string a plus sign means a space.
+        hint = "write 2026-11-19T12:00:00Z" + (", with + as %2B" if path.startswith("?") else "")
+        raise AtField(InvalidInput(f"{text!r:.40} is not a time: {error}", hint=hint), path) from error
+    return when
 
 
 def target_of(body: RetagBody) -> Query | list[int]:

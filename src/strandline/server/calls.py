@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from datetime import datetime
 from uuid import UUID
 
 from .. import Usage
@@ -29,6 +28,7 @@ from .bodies import (
     query_of_parameters,
     request_of,
     target_of,
+    time_of,
 )
 from .bulk import append_lines
 from .conflicts import with_conflicts
@@ -82,7 +82,7 @@ async def read_by_parameters(exchange: Exchange) -> Answer | Stream:
     until = parameters.until
     query = query_of_parameters(parameters)
     if parameters.at is not None:
-        position = await exchange.store.position_at(_time(parameters.at))
+        position = await exchange.store.position_at(time_of(parameters.at))
         until = position if until is None else min(until, position)
     asked = Asked(
         query, after=parameters.after, until=until, limit=parameters.limit, backwards=parameters.backwards
@@ -143,7 +143,7 @@ async def check(exchange: Exchange) -> Answer:
 
 async def event_at(exchange: Exchange) -> Answer:
     """Return the event at a position."""
-    return Answer((await exchange.store.event(_position(exchange))).to_line())
+    return Answer((await exchange.store.event(position_in_path(exchange))).to_line())
 
 
 async def event_with_id(exchange: Exchange) -> Answer:
@@ -222,7 +222,7 @@ async def head(exchange: Exchange) -> Answer:
 async def position_at(exchange: Exchange) -> Answer:
     """Return the last position at a time."""
     parameters: AtParameters = exchange.parameters
-    return Answer(encode({"position": await exchange.store.position_at(_time(parameters.at))}))
+    return Answer(encode({"position": await exchange.store.position_at(time_of(parameters.at))}))
 
 
 async def describe(exchange: Exchange) -> Answer:
@@ -260,13 +260,8 @@ async def appends(exchange: Exchange) -> Stream:
 
 async def append_holding(exchange: Exchange) -> Answer:
     """Return the recorded append that wrote a position."""
-    append = await exchange.store.inspect.recorded(_position(exchange))
+    append = await exchange.store.inspect.recorded(position_in_path(exchange))
     return Answer(append.to_json().encode())
-
-
-async def followers(exchange: Exchange) -> Answer:
-    """List the followers."""
-    return Answer(encode({"followers": await exchange.store.followers()}))
 
 
 async def logs(exchange: Exchange) -> Answer:
@@ -331,21 +326,10 @@ async def _append_lines(exchange: Exchange, appends: AsyncAppends, head: int) ->
         yield error_line(error, exchange)
 
 
-def _position(exchange: Exchange) -> int:
+def position_in_path(exchange: Exchange) -> int:
+    """Return the position that the path names."""
     text = exchange.path["position"]
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         reason = InvalidInput(f"{text!r:.40} is not a position", hint="positions are 1, 2, 3 …")
         raise AtField(reason, "/position")
     return int(text)
-
-
-def _time(text: str) -> datetime:
-    try:
-        when = datetime.fromisoformat(text)
-        if when.utcoffset() is None:
-            raise ValueError("it has no time zone")
-    except ValueError as error:
-        # In a query string a plus sign means a space.
-        hint = "write 2026-11-19T12:00:00Z, with + as %2B"
-        raise AtField(InvalidInput(f"{text!r:.40} is not a time: {error}", hint=hint), "?at") from error
-    return when

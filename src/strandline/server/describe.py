@@ -51,6 +51,7 @@ _EITHER = {
     "ConditionBody": ("fail_if_events_match", "parts"),
     "EventAnswer": ("data", "data_base64"),
     "EventBody": ("data", "data_base64"),
+    "ResetBody": ("position", "at"),
     "RetagBody": ("query", "positions"),
 }
 _BOUNDS = {

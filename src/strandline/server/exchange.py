@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, MutableMapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    MutableMapping,
+)
 from contextlib import contextmanager
 from time import monotonic
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
 import msgspec
@@ -23,6 +31,7 @@ from .packing import unpacked
 from .problem import AtField, BadRequest, RequestTimeout, ShuttingDown, UnsupportedMediaType, code_of
 from .scrape import Scrape
 
+T = TypeVar("T")
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -212,6 +221,26 @@ class Exchange:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
+    async def unless_over(self, call: Coroutine[Any, Any, T]) -> T | None:
+        """Return the result of a call that may wait for long, or None because the server is about to end.
+
+        The call is cancelled then, and also when the client goes away.
+        """
+        calling = asyncio.create_task(call)
+        leaving = asyncio.create_task(self.wait_until_gone())
+        ending = asyncio.create_task(self.service.ending.wait())
+        try:
+            await asyncio.wait((calling, leaving, ending), return_when=asyncio.FIRST_COMPLETED)
+            if calling.done():
+                return calling.result()
+            if leaving.done():
+                raise Gone
+            return None
+        finally:
+            for task in (calling, leaving, ending):
+                task.cancel()
+            await asyncio.wait((calling, leaving, ending))
+
     def _check_announced_size(self) -> None:
         announced = self.header(b"content-length")
         if announced is not None and announced.isdigit() and int(announced) > self.limits.body_bytes:
@@ -229,6 +258,8 @@ class Service:
         self.read_only = read_only
         self.waits = Waits(limits.body_seconds)
         self.is_draining: bool = False
+        self.ending = asyncio.Event()
+        """Set when the server drains, so that those who wait for something do so no longer."""
         self.metrics = Metrics()
         self.scrape = Scrape(self)
 

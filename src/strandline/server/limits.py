@@ -6,6 +6,7 @@ refused until it has its place here.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NoReturn, cast
@@ -17,6 +18,7 @@ from ..aio import AsyncEventStore, AsyncRead
 from ..append import AppendCondition, AppendRequest, AppendResult, Check
 from ..errors import AppendConditionFailed, EventIdConflict, Forbidden, NotFound, StrandlineError
 from ..event import SequencedEvent
+from ..follow import AsyncFollower, Leased
 from ..names import RETAGGED
 from ..query import Query, QueryItem
 from ..subscription import AsyncSubscription
@@ -54,7 +56,7 @@ class StoreOfTag:
         self._kind = tag.partition(":")[0] + ":" if ":" in tag else None
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise self._refusal("this request is about the whole log")
+        raise self.refusal("this request is about the whole log")
 
     @property
     def max_data_bytes(self) -> int:
@@ -154,6 +156,27 @@ class StoreOfTag:
             query = await self._query_of_positions([*query_or_positions])
         return await self._store.retag(query, add=add, replace=replace)
 
+    def follower(self, name: str, query: Query | None = None, after: int = 0) -> FollowerOfTag:
+        """See `AsyncEventStore.follower`."""
+        self._check_query(Query.all() if query is None else query, "the query of a lease")
+        return FollowerOfTag(self, self._store.follower(name, query, after))
+
+    async def find_follower(self, name: str) -> FollowerOfTag:
+        """See `AsyncEventStore.find_follower`. Those of others are not told from those that are not there."""
+        try:
+            follower = await self._store.find_follower(name)
+        except NotFound:
+            follower = None
+        if follower is None or not self._is_own(follower.query):
+            raise self.refusal(f"no follower {name!r} reads events with it only")
+        return FollowerOfTag(self, follower)
+
+    async def check_name(self, name: str) -> None:
+        """Raise if a follower of others has a name."""
+        with contextlib.suppress(NotFound):
+            if not self._is_own((await self._store.find_follower(name)).query):
+                raise self.refusal(f"the follower {name!r} belongs to others")
+
     async def close(self) -> None:
         """Leave the store open, which others use."""
 
@@ -170,34 +193,37 @@ class StoreOfTag:
     def _check_request(self, request: AppendRequest) -> None:
         for number, event in enumerate(request.events):
             if self._tag not in event.tags:
-                raise self._refusal(f"event {number} of the append does not carry it")
+                raise self.refusal(f"event {number} of the append does not carry it")
             self._check_tags(event.tags)
         if request.condition is not None:
             self._check_condition(request.condition)
         if request.unless_exists is not None:
             self._check_query(request.unless_exists, "unless_exists")
         if request.tracking is not None:
-            raise self._refusal("the positions of sources are those of the whole log")
+            raise self.refusal("the positions of sources are those of the whole log")
 
     def _check_condition(self, condition: AppendCondition) -> None:
         for part in condition.parts:
             self._check_query(part.fail_if_events_match, "the condition")
 
     def _check_query(self, query: Query, name: str) -> None:
-        if not all(self._tag in item.tags for item in query.items):
-            raise self._refusal(f"{name} has an item without it")
+        if not self._is_own(query):
+            raise self.refusal(f"{name} has an item without it")
+
+    def _is_own(self, query: Query) -> bool:
+        return all(self._tag in item.tags for item in query.items)
 
     def _check_tags(self, tags: Iterable[str]) -> None:
         """Refuse tags with which an event would belong to others."""
         for tag in tags:
             if self._kind is not None and tag != self._tag and tag.startswith(self._kind):
-                raise self._refusal(f"the tag {tag!r} belongs to others")
+                raise self.refusal(f"the tag {tag!r} belongs to others")
 
     def _check_new_tags(self, add: list[str], replace: Mapping[Any, Iterable[Any]]) -> None:
         self._check_tags(add)
         for prefix, values in replace.items():
             if self._tag.startswith(f"{prefix}:"):
-                raise self._refusal("a retag may not take it away")
+                raise self.refusal("a retag may not take it away")
             self._check_tags(f"{prefix}:{value}" for value in values)
 
     async def _query_of_positions(self, positions: list[int]) -> Query:
@@ -206,13 +232,13 @@ class StoreOfTag:
         A retag by positions would also take those that lose the tag before it comes to them.
         """
         if len(positions) > MOST_POSITIONS:
-            raise self._refusal(f"a retag takes at most {MOST_POSITIONS:,} positions, or a query")
+            raise self.refusal(f"a retag takes at most {MOST_POSITIONS:,} positions, or a query")
         kinds: dict[tuple[str, tuple[str, ...]], None] = {}
         for position in positions:
             try:
                 event = await self.event(position)
             except NotFound as error:
-                raise self._refusal(f"event {position} does not carry it") from error
+                raise self.refusal(f"event {position} does not carry it") from error
             kinds[event.type, event.tags] = None
         wanted = frozenset(positions)
 
@@ -221,11 +247,36 @@ class StoreOfTag:
 
         return Query(QueryItem([type], tags, where=is_wanted) for type, tags in kinds)
 
-    def _refusal(self, reason: str) -> Forbidden:
+    def refusal(self, reason: str) -> Forbidden:
+        """Return the error for what the tag does not allow."""
         return Forbidden(
             f"the token is limited to events with the tag {self._tag!r}: {reason}",
             hint="use a token without that limit, or give events and every item of a query the tag",
         )
+
+
+class FollowerOfTag:
+    """A follower of the events with a tag. It gives leases, and nothing else."""
+
+    def __init__(self, store: StoreOfTag, follower: AsyncFollower) -> None:
+        self._store = store
+        self._follower = follower
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise self._store.refusal("this request is about the whole log")
+
+    async def lease(self, batch: int, *, wait: float, seconds: float) -> Leased | None:
+        """See `AsyncFollower.lease`."""
+        await self._store.check_name(self._follower.name)
+        return await self._follower.lease(batch, wait=wait, seconds=seconds)
+
+    async def ack(self, token: str, position: int | None = None) -> int:
+        """See `AsyncFollower.ack`."""
+        return await self._follower.ack(token, position)
+
+    async def give_up(self, token: str, position: int, error: str) -> int:
+        """See `AsyncFollower.give_up`."""
+        return await self._follower.give_up(token, position, error)
 
 
 class StoreUnseen:

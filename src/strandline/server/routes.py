@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from . import answers, bodies, calls, describe, manual
+from ..follow import FollowerStatus
+from . import answers, bodies, calls, describe, followers, manual
 from .exchange import JSON, NDJSON, Answer, Exchange, Stream
 from .formats import CONTENT_TYPES
 from .tokens import Access
@@ -55,6 +56,7 @@ class Route(Struct, frozen=True):
 
 
 LOG = "/v1/logs/{log}"
+FOLLOWER = f"{LOG}/followers/{{name}}"
 _EVENTS = tuple(CONTENT_TYPES.values())
 _LINES = ("application/x-ndjson",)
 
@@ -168,7 +170,58 @@ ROUTES: tuple[Route, ...] = (
         parameters=bodies.NamesParameters,
         answer=answers.TagsAnswer,
     ),
-    Route("GET", f"{LOG}/followers", "metadata", calls.followers, answer=answers.FollowersAnswer),
+    Route("GET", f"{LOG}/followers", "metadata", followers.list_followers, answer=answers.FollowersAnswer),
+    Route("POST", f"{FOLLOWER}/pause", "manage", followers.pause, answer=FollowerStatus),
+    Route("POST", f"{FOLLOWER}/resume", "manage", followers.resume, answer=FollowerStatus),
+    Route(
+        "POST",
+        f"{FOLLOWER}/reset",
+        "manage",
+        followers.reset,
+        bodies.ResetBody,
+        answer=FollowerStatus,
+    ),
+    Route(
+        "GET",
+        f"{FOLLOWER}/dead-letters",
+        "read",
+        followers.dead_letters,
+        answer=answers.DeadLettersAnswer,
+    ),
+    Route(
+        "DELETE",
+        f"{FOLLOWER}/dead-letters/{{position}}",
+        "manage",
+        followers.discard,
+        answer=FollowerStatus,
+    ),
+    Route(
+        "POST",
+        f"{FOLLOWER}/lease",
+        "follow",
+        followers.lease,
+        bodies.LeaseBody,
+        answer=answers.LeaseAnswer,
+        others=(409,),
+    ),
+    Route(
+        "POST",
+        f"{FOLLOWER}/ack",
+        "follow",
+        followers.ack,
+        bodies.AckBody,
+        answer=answers.PositionAnswer,
+        others=(409,),
+    ),
+    Route(
+        "POST",
+        f"{FOLLOWER}/give-up",
+        "follow",
+        followers.give_up,
+        bodies.GiveUpBody,
+        answer=answers.PositionAnswer,
+        others=(409,),
+    ),
     Route("GET", "/v1/logs", "metadata", calls.logs, answer=answers.LogsAnswer),
     Route("GET", "/", None, calls.start, produces=("text/html",)),
     Route("GET", "/docs", None, manual.docs, produces=("text/html",)),
