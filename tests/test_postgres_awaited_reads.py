@@ -15,7 +15,8 @@ import pytest
 from places import Place, new_log
 from proxies import FaultyProxy
 from strandline import AsyncEventStore, Event, Query, QueryItem, StoreClosed, Unavailable
-from strandline.engine.postgres import READERS, PostgresEngine, awaiting, connection
+from strandline.engine.postgres import PostgresEngine, awaiting, connection
+from strandline.engine.postgres.readers import READERS
 from strandline.testing.postgres import PostgresServer
 
 FIRST = Query.tag("first")
@@ -88,7 +89,7 @@ def test_many_at_once_need_neither_threads_nor_more_connections(
         assert found == [[1]] * 200
         engine = store.store.engine
         assert isinstance(engine, PostgresEngine)
-        assert len(engine._reading_connections) <= READERS
+        assert len(engine._readers.connections) <= READERS
         in_threads.clear()
         for _ in range(20):
             assert await positions(store) == [1]
@@ -132,7 +133,7 @@ def test_questions_may_be_longer_than_what_a_socket_takes(place: Place, in_threa
     async def use(store: AsyncEventStore) -> None:
         engine = store.store.engine
         assert isinstance(engine, PostgresEngine)
-        for reading in engine._reading_connections:
+        for reading in engine._readers.connections:
             with socket.socket(fileno=os.dup(reading.raw.fileno())) as own:
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
         loop = asyncio.get_running_loop()
@@ -191,7 +192,7 @@ def test_prepared_statements_that_are_gone_are_prepared_again(place: Place) -> N
         assert await positions(store) == [1]
         engine = store.store.engine
         assert isinstance(engine, PostgresEngine)
-        for reading in engine._reading_connections:
+        for reading in engine._readers.connections:
             reading.run("deallocate all")
         assert await positions(store) == [1]
         assert await positions(store) == [1]
@@ -337,7 +338,7 @@ def test_a_loop_that_was_closed_while_it_read_is_forgotten(place: Place, *, read
         assert read == [1]
         end = time.monotonic() + 30
         # None is lost; but threads may read with one yet.
-        while len(engine._reading_connections) > len(engine._idle):
+        while len(engine._readers.connections) > len(engine._readers.idle):
             assert time.monotonic() < end
             time.sleep(0.01)
 

@@ -202,7 +202,7 @@ def test_nothing_that_is_open_shows_the_password(server: PostgresServer) -> None
     assert PART in url
     with strandline.connect(url) as store:
         engine = store.engine
-        shown = [repr(each) for each in (store, engine, engine._address, engine._idle, place_of(url))]
+        shown = [repr(each) for each in (store, engine, engine._address, engine._readers, place_of(url))]
         assert PART not in "".join(shown) + str(engine._address)
 
 

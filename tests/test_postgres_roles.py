@@ -241,7 +241,7 @@ def test_tables_of_the_same_name_do_not_fool_the_functions(database: Database) -
     options = quote("-c search_path=pg_temp,public")
     with strandline.connect(f"{database.url('app')}?options={options}", log=log) as store:
         store.append(Event("A", {}, tags=["k:1"]))
-        for connection in [*store.engine._reading_connections, store.engine._connection]:
+        for connection in [*store.engine._readers.connections, store.engine._connection]:
             connection.run(shadows)
         condition = AppendCondition(Query.tag("k:1"))
         with pytest.raises(AppendConditionFailed):

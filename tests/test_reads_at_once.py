@@ -25,8 +25,9 @@ from strandline import (
     connect_async,
 )
 from strandline.engine import Page, Span
+from strandline.engine.effort import SHORT_READ
 from strandline.engine.memory import SHORT_LOG
-from strandline.engine.sqlite import SHORT_READ, SqliteEngine
+from strandline.engine.sqlite import SqliteEngine
 from strandline.engine.sqlite.awaiting import MOST_EVENTS, TOGETHER
 from strandline.engine.sqlite.search import Search
 

@@ -88,7 +88,8 @@ class AsyncEventStore:
     def __init__(self, store: EventStore) -> None:
         self.store = store
         self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="strandline-read")
-        # Calls that may take long have threads of their own, so that short ones never wait for them.
+        # Pages, and calls that may take long, have threads of their own, so that short look-ups never wait for them.
+        self._page_threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="strandline-page")
         self._long_threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="strandline-long-read")
         self.transactions = asyncio.Semaphore(TRANSACTIONS_AT_ONCE)
 
@@ -203,7 +204,7 @@ class AsyncEventStore:
         page = await self.store.engine.read_page_awaited(query, span, size)
         if page is not None:
             return page
-        run = self.in_long_thread if query.has_where or size > NEXT_PAGES else self.in_thread
+        run = self.in_long_thread if query.has_where or size > NEXT_PAGES else self.in_page_thread
         return await run(self.store.read_page, query, span, size)
 
     async def head(self) -> int:
@@ -212,7 +213,7 @@ class AsyncEventStore:
 
     async def exists(self, query: Query, after: int = 0) -> bool:
         """See `EventStore.exists`."""
-        run = self.in_long_thread if check_query(query).has_where else self.in_thread
+        run = self.in_long_thread if check_query(query).has_where else self.in_page_thread
         return await run(self.store.exists, query, after)
 
     async def count(self, query: Query | None = None, after: int = 0) -> int:
@@ -316,6 +317,7 @@ class AsyncEventStore:
         """See `EventStore.close`."""
         await asyncio.to_thread(self.store.close)
         self._threads.shutdown(wait=False)
+        self._page_threads.shutdown(wait=False)
         self._long_threads.shutdown(wait=False)
 
     async def __aenter__(self) -> Self:
@@ -330,8 +332,12 @@ class AsyncEventStore:
         return f"<Async{repr(self.store)[1:]}"
 
     async def in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Run a short call that reads in one of the reading threads."""
+        """Run a short look-up in one of the reading threads."""
         return await self._in(self._threads, call, *arguments)
+
+    async def in_page_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Run a call that reads a page in one of the threads for pages."""
+        return await self._in(self._page_threads, call, *arguments)
 
     async def in_long_thread(self, call: Callable[..., T], *arguments: Any) -> T:
         """Run a call that may read for long in one of the threads for such calls."""

@@ -265,6 +265,7 @@ def test_a_thousand_that_wait_cost_no_threads(new_place: Callable[[str], Place])
                 *(
                     "MainThread",
                     "strandline-read",
+                    "strandline-page",
                     "strandline-writer",
                     "strandline-watch",
                     "strandline-tail",

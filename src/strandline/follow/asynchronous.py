@@ -36,7 +36,11 @@ class AsyncFollowed(Protocol):
         ...
 
     async def in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Run a short call that reads in one of the reading threads."""
+        """Run a short look-up in one of the reading threads."""
+        ...
+
+    async def in_page_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Run a call that reads a page in one of the threads for pages."""
         ...
 
     async def in_long_thread(self, call: Callable[..., T], *arguments: Any) -> T:
@@ -99,8 +103,7 @@ class AsyncSteps:
         """Take a step."""
         match step:
             case Look():
-                run = self._store.in_long_thread if step.is_long else self._store.in_thread
-                return await run(step.call)
+                return await self._run(step)
             case Begin():
                 return await self._begin(step.tx)
             case Within():
@@ -113,6 +116,15 @@ class AsyncSteps:
                 return await self._store.store.watch.wait_async(
                     step.after, step.ends_with(self._is_over), step.seconds
                 )
+
+    async def _run(self, look: Look) -> Any:
+        match look.kind:
+            case "look":
+                return await self._store.in_thread(look.call)
+            case "page":
+                return await self._store.in_page_thread(look.call)
+            case "long":
+                return await self._store.in_long_thread(look.call)
 
     @property
     def _open_desk(self) -> Desk:

@@ -58,12 +58,13 @@ class Delivery:
             if self.lease.is_lost:
                 raise LeaseLost
             page: Page = yield Look(
-                lambda: read(self._query, Span(self.position), self._options.batch), self._query.has_where
+                lambda: read(self._query, Span(self.position), self._options.batch),
+                "long" if self._query.has_where else "page",
             )
             if page.head < self.position:
                 raise restored(self._kept.name, self.position, page.head)
             if self._judged < page.head and self._options.on_retag is not go_on:
-                retag = yield Look(partial(self._concerning_retag, page.head))
+                retag = yield Look(partial(self._concerning_retag, page.head), "page")
                 if retag is not None:
                     yield from self._tell_retag(retag)
                     continue

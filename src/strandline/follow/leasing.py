@@ -124,7 +124,7 @@ class Leasing:
         """The next page with events. What is before them does not match."""
         while not self._is_over():
             try:
-                page: Page = yield Look(self._read, self._kept.query.has_where)
+                page: Page = yield Look(self._read, "long" if self._kept.query.has_where else "page")
             except FollowerFailed as error:
                 yield from self._save_error(error)
                 raise

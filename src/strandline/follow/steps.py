@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -19,10 +19,10 @@ INTERRUPTS = (Exception, KeyboardInterrupt, SystemExit, CancelledError)
 
 
 class Look(msgspec.Struct, frozen=True):
-    """A question that takes a while, or even long; answered with what the call returns."""
+    """A question, or a page that is read, for which an event loop needs a thread; answered with what the call returns."""
 
     call: Callable[[], Any]
-    is_long: bool = False
+    kind: Literal["look", "page", "long"] = "look"
 
 
 class Begin(msgspec.Struct, frozen=True):

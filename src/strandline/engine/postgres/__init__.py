@@ -11,9 +11,9 @@ import contextlib
 import threading
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
-from weakref import WeakSet
 
 import msgspec
 import psycopg
@@ -27,6 +27,7 @@ from ...query import Query
 from ...retag import Retag
 from .. import Batch, Outcome, Page, Snapshot, Span, Stats, Usage, Work
 from ..dry_run import dry_run
+from ..effort import SHORT_READ, is_long, is_looked_up
 from ..following import DeadLetter, FollowerRow, not_answered
 from ..past import Past
 from ..rules import LOCK_SECONDS, Time
@@ -35,15 +36,13 @@ from .attempt import Attempt, Pauses
 from .awaiting import AwaitedReads
 from .connection import Connection, Parameters
 from .failures import first_line, is_lost, translate, translated
-from .idle import IdleConnections
 from .news import Listener, Notifier
+from .readers import Readers
 from .schema import prepare
 from .search import Search, Statements
 from .transaction import Connections, PostgresTransaction
 from .writer import Writer
 
-READERS = 8
-WAIT_FOR_READER_SECONDS = 0.05
 COUNT_REFUSED_EVERY_SECONDS = 1.0
 
 T = TypeVar("T")
@@ -74,15 +73,15 @@ class PostgresEngine:
         self._time = time
         self._record_conditions = record_conditions
         self._is_closed = False
-        # Who is interrupted between taking a connection and using it loses it; then it is collected, and no longer
-        # counted. (A semaphore would lose a permit for ever.)
-        self._idle = IdleConnections()
-        self._reading_connections: WeakSet[Connection] = WeakSet()
-        self._awaited = AwaitedReads(self._sql, self._take_idle, self._give_back)
         self._lock = threading.Lock()  # guards the writing connection
         self._connection: Connection | None = None
         self._writer: Writer | None = None
         self._past = Past()
+        self._readers = Readers(self._address, self._past)
+        self._long_readers = Readers(
+            self._address, self._past
+        )  # so that short reads never wait for long ones
+        self._awaited = AwaitedReads(self._sql, self._take_idle, partial(self._give_back, self._readers))
         self._transactions = Connections(self._address, self._past)
         self._refused = 0
         self._count_refused_at = 0.0
@@ -94,8 +93,7 @@ class PostgresEngine:
             except BaseException:
                 connection.close()
                 raise
-            self._reading_connections.add(connection)
-            self._idle.put(connection)
+            self._readers.add(connection)
         self._known_head = self.head()
         self._notifier = Notifier(
             lambda: self._ask(self._notify)
@@ -203,23 +201,28 @@ class PostgresEngine:
         return self._ask(Search.head, compares=True)
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
-        return self._ask(lambda search: search.read_page(query, span, size), compares=True)
+        takes_long = is_long(query, size) or not is_looked_up(query)
+        return self._ask(
+            lambda search: search.read_page(query, span, size), compares=True, is_long=takes_long
+        )
 
     async def read_page_awaited(self, query: Query, span: Span, size: int) -> Page | None:
         return await self._awaited.page(query, span, size)
 
     def exists(self, query: Query, after: int) -> bool:
-        return self._ask(lambda search: search.first(query, after), compares=True) is not None
+        takes_long = is_long(query) or not is_looked_up(query)
+        first = self._ask(lambda search: search.first(query, after), compares=True, is_long=takes_long)
+        return first is not None
 
     def count(self, query: Query, after: int) -> int:
-        return self._ask(lambda search: search.count(query, after))
+        return self._ask(lambda search: search.count(query, after), is_long=not query.is_all)
 
     def check(self, condition: AppendCondition, most: int) -> Check:
         def ask(search: Search) -> Check:
             with search.snapshot():
                 return dry_run(search, condition, most)
 
-        found = self._ask(ask)
+        found = self._ask(ask, is_long=True)
         self._see(found.head)
         return found
 
@@ -236,7 +239,7 @@ class PostgresEngine:
         return position
 
     def appends_page(self, span: Span, size: int) -> list[RecordedAppend]:
-        page = self._ask(lambda search: search.appends_page(span, size))
+        page = self._ask(lambda search: search.appends_page(span, size), is_long=True)
         self._see(max((append.last for append in page), default=0))
         return page
 
@@ -246,20 +249,20 @@ class PostgresEngine:
         return found
 
     def types_page(self, prefix: str, after: str, size: int) -> list[Usage]:
-        return self._seen(self._ask(lambda search: search.types_page(prefix, after, size)))
+        return self._seen(self._ask(lambda search: search.types_page(prefix, after, size), is_long=True))
 
     def tags_page(self, prefix: str, after: str, size: int) -> list[Usage]:
-        return self._seen(self._ask(lambda search: search.tags_page(prefix, after, size)))
+        return self._seen(self._ask(lambda search: search.tags_page(prefix, after, size), is_long=True))
 
     def _seen(self, page: list[Usage]) -> list[Usage]:
         self._see(max((usage.last for usage in page), default=0))
         return page
 
     def events_at(self, positions: Sequence[int]) -> list[SequencedEvent]:
-        return self._ask(lambda search: search.events_at(positions))
+        return self._ask(lambda search: search.events_at(positions), is_long=len(positions) > SHORT_READ)
 
     def events_with_ids(self, ids: Sequence[bytes]) -> list[SequencedEvent]:
-        return self._ask(lambda search: search.events_with_ids(ids))
+        return self._ask(lambda search: search.events_with_ids(ids), is_long=len(ids) > SHORT_READ)
 
     def load_snapshot(self, projection: str, key: str) -> Snapshot | None:
         return self._ask(lambda search: search.load_snapshot(projection, key))
@@ -281,7 +284,7 @@ class PostgresEngine:
             except (psycopg.ProgrammingError, psycopg.DataError, psycopg.InternalError) as error:
                 raise not_answered(first_line(error)) from error
 
-        return self._ask(ask)
+        return self._ask(ask, is_long=True)
 
     def dead_letters(self, follower: str) -> list[DeadLetter]:
         return [DeadLetter(*row) for row in self._rows(self._transactions.sql.letters, (follower,))]
@@ -294,7 +297,9 @@ class PostgresEngine:
 
     def stats(self) -> Stats:
         now = self.now()
-        stats = self._ask(lambda search: search.stats(now, record_conditions=self._record_conditions))
+        stats = self._ask(
+            lambda search: search.stats(now, record_conditions=self._record_conditions), is_long=True
+        )
         self._see(stats.head)
         return msgspec.structs.replace(stats, refused=stats.refused + self._refused)
 
@@ -319,15 +324,16 @@ class PostgresEngine:
             self._awaited.forget_closed_loop()
             self._close_idle()
 
-    def _ask(self, question: Callable[[Search], T], *, compares: bool = False) -> T:
+    def _ask(self, question: Callable[[Search], T], *, compares: bool = False, is_long: bool = False) -> T:
         """The answer, over another connection if one breaks; `compares` if it shows by itself that the log has its past."""
-        return doing(AT_WORK, self._answer, question, compares)
+        readers = self._long_readers if is_long else self._readers
+        return doing(AT_WORK, self._answer, question, readers, compares)
 
-    def _answer(self, question: Callable[[Search], T], compares: bool) -> T:  # noqa: FBT001
+    def _answer(self, question: Callable[[Search], T], readers: Readers, compares: bool) -> T:  # noqa: FBT001
         pauses = Pauses()
         while True:
             try:
-                with self._reading() as connection:
+                with self._reading(readers) as connection:
                     if not (compares or connection.has_past):
                         connection.compare()
                     return question(Search(connection, self._sql))
@@ -339,41 +345,29 @@ class PostgresEngine:
                 raise translate(error, self._address) from error
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        connection = self._take()
+    def _reading(self, readers: Readers) -> Iterator[Connection]:
+        connection = self._take(readers)
         try:
             yield connection
         finally:
-            self._give_back(connection)
+            self._give_back(readers, connection)
 
-    def _give_back(self, connection: Connection) -> None:
-        if connection.is_usable and not self._is_closed:
-            self._idle.put(connection)
-        else:
-            connection.close()
-            self._reading_connections.discard(connection)
+    def _give_back(self, readers: Readers, connection: Connection) -> None:
+        readers.give_back(connection, is_wanted=not self._is_closed)
 
     def _take_idle(self) -> Connection | None:
-        return None if self._is_closed or self._past.is_lost else self._idle.get_nowait()
+        return None if self._is_closed or self._past.is_lost else self._readers.idle.get_nowait()
 
-    def _take(self) -> Connection:
-        """A connection that nobody uses: an idle one, a new one, or the next that is given back."""
+    def _take(self, readers: Readers) -> Connection:
         while True:
             self._check_open()
             self._awaited.forget_closed_loop()
-            is_full = len(self._reading_connections) >= READERS
-            found = self._idle.get(WAIT_FOR_READER_SECONDS) if is_full else self._idle.get_nowait()
-            if found is not None:
-                return found
-            if not is_full:
-                connection = Connection(self._address, self._past)
-                self._reading_connections.add(connection)
+            if (connection := readers.take()) is not None:
                 return connection
 
     def _close_idle(self) -> None:
-        while (connection := self._idle.get_nowait()) is not None:
-            connection.close()
-            self._reading_connections.discard(connection)
+        self._readers.close_idle()
+        self._long_readers.close_idle()
 
     def _notify(self, search: Search) -> None:
         search.notify(self._address.schema)

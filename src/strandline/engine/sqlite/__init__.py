@@ -26,6 +26,7 @@ from ...event import SequencedEvent, from_microseconds
 from ...query import Query
 from .. import Batch, Outcome, Page, Snapshot, Span, Stats, Usage
 from ..dry_run import dry_run
+from ..effort import SHORT_READ, is_long, is_looked_up
 from ..following import DeadLetter, FollowerRow, not_answered
 from ..notes import time_of
 from ..rules import LOCK_SECONDS, Time
@@ -53,7 +54,6 @@ from .transaction import Pens, SqliteTransaction, followers_of, letters_of
 from .writer import TRACKED, Writer
 
 T = TypeVar("T")
-SHORT_READ = 500
 IDLE_READERS = 4
 LOOK_EVERY_SECONDS = 0.02
 
@@ -176,16 +176,24 @@ class SqliteEngine:
         return self._ask(lambda search: int((search.connection.rows(_HEAD) or [[0]])[0][0]))
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
-        is_long = _is_long(query, size)
-        return self._look(lambda search: search.read_page(query, span, size), is_long=is_long)
+        return self._look(
+            lambda search: search.read_page(query, span, size),
+            is_long=is_long(query, size),
+            may_be_long=not is_looked_up(query),
+        )
 
     async def read_page_awaited(self, query: Query, span: Span, size: int) -> Page | None:
-        if _is_long(query, size) or not _is_looked_up(query) or not self._recent.is_loaded:
+        if is_long(query, size) or not is_looked_up(query) or not self._recent.is_loaded:
             return None
         return await self._awaited.page(query, span, size)
 
     def exists(self, query: Query, after: int) -> bool:
-        return self._look(lambda search: search.first(query, after), is_long=query.has_where) is not None
+        first = self._look(
+            lambda search: search.first(query, after),
+            is_long=is_long(query),
+            may_be_long=not is_looked_up(query),
+        )
+        return first is not None
 
     def count(self, query: Query, after: int) -> int:
         return self._look(lambda search: search.count(query, after), is_long=not query.is_all)
@@ -228,8 +236,7 @@ class SqliteEngine:
         return self._look(lambda search: Catalogue(search).tags(prefix, after, size), is_long=True)
 
     def events_at(self, positions: Sequence[int]) -> list[SequencedEvent]:
-        is_long = len(positions) > SHORT_READ
-        return self._look(lambda search: search.events_at(positions), is_long=is_long)
+        return self._look(lambda search: search.events_at(positions), is_long=len(positions) > SHORT_READ)
 
     def events_with_ids(self, ids: Sequence[bytes]) -> list[SequencedEvent]:
         if not ids:
@@ -344,11 +351,15 @@ class SqliteEngine:
             self._file.check()
             self._writer.count_refused()
 
-    def _look(self, question: Callable[[Search], T], *, is_long: bool = False) -> T:
+    def _look(
+        self, question: Callable[[Search], T], *, is_long: bool = False, may_be_long: bool = False
+    ) -> T:
         """The answer to a question about one snapshot of the log."""
-        return self._ask(lambda search: search.in_snapshot(question), is_long=is_long)
+        return self._ask(
+            lambda search: search.in_snapshot(question), is_long=is_long, may_be_long=may_be_long
+        )
 
-    def _ask(self, question: Callable[[Search], T], *, is_long: bool = False) -> T:
+    def _ask(self, question: Callable[[Search], T], *, is_long: bool = False, may_be_long: bool = False) -> T:
         before = current.get()
         try:
             current.set(AT_WORK)  # as in `doing`, which would be one more call
@@ -356,7 +367,10 @@ class SqliteEngine:
             if not is_long:
                 with self._lock:
                     self._check_open()
-                    return question(self._search)
+                    if not may_be_long:
+                        return question(self._search)
+                    with contextlib.suppress(apsw.InterruptError):  # it is long
+                        return self._connection.in_few_steps(partial(question, self._search))
             reader = self._take_reader()
             try:
                 answer = question(Search(reader, self._names, self._recent))
@@ -421,19 +435,6 @@ class SqliteEngine:
             reader.close()
         else:
             self._readers.append(reader)
-
-
-def _is_long(query: Query, size: int) -> bool:
-    return size > SHORT_READ or query.has_where
-
-
-def _is_looked_up(query: Query) -> bool:
-    """Whether the index leads to its events and to no others, so that it takes no longer than they are many."""
-    return query.is_all or all(
-        not item.exclude_types and (len(tags) == 1 or (not tags and bool(item.types)))
-        for item in query.items
-        for tags in (item.index_tags(),)
-    )
 
 
 def _size(path: str) -> int:

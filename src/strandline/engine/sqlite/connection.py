@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 import msgspec
@@ -24,6 +24,8 @@ from .process import Gone, leak, process
 BUSY_MILLISECONDS = 10_000
 WRITER_CACHE_KIB = 32_768
 READER_CACHE_KIB = 8_192
+FEW_STEPS = 100_000
+"""Of the machine of SQLite: they take some milliseconds."""
 MAPPED_BYTES = 1 << 30  # read through the system's page cache: a commit does not make a reader start cold
 
 # Raised when code that reads rows meets other values than were written. Matchers may raise the same, see below.
@@ -32,7 +34,12 @@ _UNREADABLE = (
     msgspec.MsgspecError,
 )
 
+T = TypeVar("T")
 Execute = Callable[[str, Sequence[Any]], list[Any]]
+
+
+def _stop() -> bool:
+    return True
 
 
 class Connection:
@@ -144,6 +151,15 @@ class Connection:
     def commit(self, inserts: Sequence[Insert], lock: FileLock) -> None:
         """Make the last inserts of the transaction and commit, which lets the next process in."""
         lock.release_by(partial(self._own.commit, inserts))
+
+    def in_few_steps(self, call: Callable[[], T]) -> T:
+        """The result of a call that only reads. If it takes many steps, it ends with `apsw.InterruptError`."""
+        limit = self._database.set_progress_handler
+        try:  # one call in C each, so that no interrupt leaves the limit behind
+            limit(_stop, FEW_STEPS)
+            return call()
+        finally:
+            limit(None)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
