@@ -54,7 +54,8 @@ $(VENV)/.spark: $(VENV)/.core
 	@$(PIP) install --constraint $(PINS) --requirement $(VENV)/spark.txt
 	@touch $@
 
-$(VENV)/.complete: $(VENV)/.core constraints/development.txt
-	@$(PIP) install --constraint $(PINS) --editable '.[cli,postgres,spark,delta,server,eventsourcing,testing,jre]' --requirement constraints/development.txt
+$(VENV)/.complete: $(VENV)/.core constraints/development.txt constraints/adapter.txt
+	@$(PIP) install --constraint $(PINS) --editable '.[cli,postgres,spark,delta,server,grpc,eventsourcing,testing,jre]' --requirement constraints/development.txt
+	@$(PIP) install --no-deps --upgrade --target $(VENV)/adapter --requirement constraints/adapter.txt
 	@$(BIN)/python -m strandline.spark.class_archive > /dev/null || true # Spark starts without it too, in twice the time
 	@touch $@

@@ -19,7 +19,7 @@ REFUSED = 1
 USAGE = 2
 INTERRUPTED = 130
 
-_URL = re.compile(r"(?:postgres(?:ql)?:/|https?://)[^\s'\")]+")
+_POSTGRES_URL = re.compile(r"postgres(?:ql)?:/[^\s'\")]+")
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,7 +65,7 @@ def _described(error: StrandlineError, conflict: int | None) -> Failure:
 
 def _repeatable(words: str) -> str:
     """What may be shown of words that may come from the command line, where a password may be."""
-    return visible(_URL.sub(_without_password, words))
+    return visible(_POSTGRES_URL.sub(_without_password, words))
 
 
 def _without_password(found: re.Match[str]) -> str:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import strandline
 from strandline import EventStore, InvalidInput, MissingDependency
-from strandline.engine.open import DEFAULT_LOG, refuse_server
+from strandline.engine.open import DEFAULT_LOG
 from strandline.server import Tokens, app
 
 from .options import LOG_VARIABLE, Json, Url, store_url
 from .screen import facts, for_people, write_json
+
+if TYPE_CHECKING:
+    from strandline.server.grpc import GrpcFace
 
 NAME = "serve"
 EXAMPLE = "strandline serve school.db --port 4455"
@@ -32,6 +35,16 @@ Host = Annotated[
 Port = Annotated[
     int,
     typer.Option("--port", metavar="N", min=0, max=65535, help="The port to listen on; 0: any that is free."),
+]
+GrpcPort = Annotated[
+    int | None,
+    typer.Option(
+        "--grpc-port",
+        metavar="N",
+        min=0,
+        max=65535,
+        help="Serve the first log to UmaDB's clients too, on this port; 0: any that is free.",
+    ),
 ]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Refuse every change.")]
 AllowHost = Annotated[
@@ -60,6 +73,7 @@ def run(
     *,
     host: Host = "127.0.0.1",
     port: Port = 4455,
+    grpc_port: GrpcPort = None,
     log: Logs = [DEFAULT_LOG],  # noqa: B006 - typer copies it
     tokens: TokenFile = None,
     tls_cert: Certificate = None,
@@ -69,13 +83,12 @@ def run(
     insecure: Insecure = False,
     as_json: Json = False,
 ) -> None:
-    """Serve logs over HTTP.
+    """Serve logs over HTTP, and to UmaDB's clients over gRPC.
 
     The store is made if it is missing. SIGTERM or Ctrl-C ends the server when it has finished what is under way. A
     second signal ends it at once.
     """
     address = "memory:" if url == "memory:" else store_url(url)
-    refuse_server(address, "serve")
     try:
         from strandline.server.serve import Server, is_loopback, listen, tls_options
     except ImportError as error:
@@ -84,13 +97,19 @@ def run(
         _check_exposed(host, has_tokens=tokens is not None, has_tls=tls_cert is not None)
     holders = None if tokens is None else Tokens(tokens)
     tls = tls_options(tls_cert, tls_key)
+    grpc_face = None if grpc_port is None else _imported_face()
     listeners = listen(host, port)
+    places = {"address": address_of(host, listeners[0].getsockname()[1], is_tls=bool(tls))}
     with contextlib.ExitStack() as stores:
         opened = {name: stores.enter_context(strandline.connect(address, log=name)) for name in log}
         application = app(opened, tokens=holders, read_only=read_only, allow_hosts=allow_host or ())
-        server = Server(application, **tls)
-        _tell(address_of(host, listeners[0].getsockname()[1], is_tls=bool(tls)), opened, as_json=as_json)
-        server.run_on(listeners)
+        faces = []
+        if grpc_face is not None and grpc_port is not None:
+            others = listen(host, grpc_port, option="--grpc-port")
+            places["grpc"] = address_of(host, others[0].getsockname()[1], is_tls=bool(tls))
+            faces.append(grpc_face(application, log[0], others, cert=tls_cert, key=tls_key))
+        server = Server(application, faces=faces, **tls)
+        server.run_on(listeners, lambda: _tell(places, opened, as_json=as_json))
 
 
 def without_server(error: ImportError) -> MissingDependency:
@@ -114,11 +133,21 @@ def _check_exposed(host: str, *, has_tokens: bool, has_tls: bool) -> None:
         )
 
 
-def _tell(address: str, opened: dict[str, EventStore], *, as_json: bool) -> None:
+def _imported_face() -> type[GrpcFace]:
+    try:
+        from strandline.server.grpc import GrpcFace
+    except ImportError as error:
+        raise MissingDependency(
+            f"--grpc-port needs {error.name}, which is not installed", hint="pip install 'strandline[grpc]'"
+        ) from error
+    return GrpcFace
+
+
+def _tell(places: dict[str, str], opened: dict[str, EventStore], *, as_json: bool) -> None:
     if for_people(as_json=as_json):
-        facts([("address", address), ("logs", ", ".join(opened)), ("to end", "Ctrl-C")])
+        facts([*places.items(), ("logs", ", ".join(opened)), ("to end", "Ctrl-C")])
     else:
-        write_json({"address": address, "logs": list(opened)})
+        write_json({**places, "logs": list(opened)})
     sys.stdout.flush()
 
 

@@ -7,8 +7,9 @@ import contextlib
 import signal
 import socket
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
+from typing import Protocol as Shape
 
 import uvicorn
 
@@ -24,11 +25,29 @@ DRAIN_SECONDS = 10.0
 _BACKLOG = 2048
 
 
+class Face(Shape):
+    """Another protocol over the same logs."""
+
+    async def start(self) -> None:
+        """Take calls from now on."""
+        ...
+
+    def begin_drain(self) -> None:
+        """Take no more calls, and ask the streams to end. Calls under way go on."""
+        ...
+
+    async def drain(self, seconds: float) -> None:
+        """Finish the calls under way, within so many seconds."""
+        ...
+
+
 class Server(uvicorn.Server):
     """Serves an application until it is told to stop. Then it finishes what is under way."""
 
-    def __init__(self, application: Application, **options: Any) -> None:
+    def __init__(self, application: Application, *, faces: Iterable[Face] = (), **options: Any) -> None:
         self._application = application
+        self._faces = list(faces)
+        self._on_start: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         options.setdefault("proxy_headers", bool(options.get("forwarded_allow_ips")))
         super().__init__(
@@ -48,8 +67,9 @@ class Server(uvicorn.Server):
             )
         )
 
-    def run_on(self, listeners: Sequence[socket.socket]) -> None:
+    def run_on(self, listeners: Sequence[socket.socket], on_start: Callable[[], None] | None = None) -> None:
         """Serve until `stop_soon`, or until a signal if this is the main thread."""
+        self._on_start = on_start
         with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
             runner.run(self._serve_and_drain(listeners))
 
@@ -67,6 +87,8 @@ class Server(uvicorn.Server):
         self.force_exit = self.should_exit
         self.should_exit = True
         self._application.begin_drain()
+        for face in self._faces:
+            face.begin_drain()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -86,9 +108,15 @@ class Server(uvicorn.Server):
     async def _serve_and_drain(self, listeners: Sequence[socket.socket]) -> None:
         self._loop = asyncio.get_running_loop()
         try:
+            for face in self._faces:
+                await face.start()
+            if self._on_start is not None:
+                self._on_start()
             await self.serve(sockets=list(listeners))
         finally:
-            await self._application.drain(0 if self.force_exit else DRAIN_SECONDS)
+            seconds = 0 if self.force_exit else DRAIN_SECONDS
+            await asyncio.gather(*(face.drain(seconds) for face in self._faces))
+            await self._application.drain(seconds)
 
 
 def tls_options(cert: str | None, key: str | None) -> dict[str, str]:
@@ -110,7 +138,7 @@ def tls_options(cert: str | None, key: str | None) -> dict[str, str]:
     return {"ssl_certfile": cert, "ssl_keyfile": key}
 
 
-def listen(host: str, port: int) -> list[socket.socket]:
+def listen(host: str, port: int, *, option: str = "--port") -> list[socket.socket]:
     """Return sockets that listen on every address of a host. The error says why that is refused."""
     listeners: list[socket.socket] = []
     try:
@@ -124,6 +152,6 @@ def listen(host: str, port: int) -> list[socket.socket]:
         reason = getattr(error, "strerror", None) or str(error)
         raise Unavailable(
             f"cannot listen on {host} port {port}: {reason}",
-            hint="choose another port with --port, or end the program that uses this one",
+            hint=f"choose another port with {option}, or end the program that uses this one",
         ) from error
     return listeners
