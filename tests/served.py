@@ -22,10 +22,10 @@ class ServedLogs:
         self.url = ""
         self._applications: dict[str, Application] = {}
 
-    def serve(self, store: EventStore) -> Place:
-        """Return the place where a store is reached over HTTP."""
+    def serve(self, store: EventStore, **options: Any) -> Place:
+        """Return the place where a store is reached over HTTP. The options are those of the application."""
         name = f"t{uuid4().hex[:12]}"
-        self._applications[name] = app({name: store})
+        self._applications[name] = app({name: store}, **options)
         return Place(self.url, name)
 
     @contextmanager

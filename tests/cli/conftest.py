@@ -31,6 +31,7 @@ from strandline.testing.postgres import PostgresServer
 
 COMMAND = [sys.executable, "-m", "strandline.cli"]
 PATIENCE_SECONDS = 60
+UNWANTED = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "STRANDLINE_URL", "STRANDLINE_LOG", "STRANDLINE_TOKEN"}
 
 
 @dataclass
@@ -95,14 +96,13 @@ class Terminal:
 
 
 def _environment() -> dict[str, str]:
-    unwanted = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "STRANDLINE_URL", "STRANDLINE_LOG"}
-    return {name: value for name, value in os.environ.items() if name not in unwanted}
+    return {name: value for name, value in os.environ.items() if name not in UNWANTED}
 
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "STRANDLINE_URL", "STRANDLINE_LOG"):
+    for name in UNWANTED:
         monkeypatch.delenv(name, raising=False)
 
 

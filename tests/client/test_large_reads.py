@@ -73,6 +73,21 @@ def test_everything_comes_in_order_both_ways(store: EventStore, kept: EventStore
     assert store.engine.read_page(Query.all(), backwards, ALL_IN_ONE_PAGE).events == forwards[1_399:99:-1]
 
 
+@pytest.mark.parametrize("is_backwards", [False, True])
+def test_no_page_is_larger_than_it_should_be(
+    store: EventStore, kept: EventStore, monkeypatch: pytest.MonkeyPatch, *, is_backwards: bool
+) -> None:
+    monkeypatch.setattr(strandline.engine.http, "LARGEST_PAGE", 3)
+    listed = list(kept.read(backwards=is_backwards))
+    span, found = Span(backwards=is_backwards), list[Any]()
+    while span is not None:
+        page = store.engine.read_page(Query.all(), span, 700)
+        assert len(page.events) <= 700
+        found += page.events
+        span = page.rest
+    assert found == listed
+
+
 def test_large_events_come_in_shorter_pages(store: EventStore, kept: EventStore) -> None:
     kept.append([Event("Large", b"x" * 1_000_000) for _ in range(30)])
     assert [event.position for event in store.read(Query.types("Large"))] == list(

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-import strandline
 from strandline import AppendCondition, AppendResult, Event, InvalidInput, Query, QueryItem
 from strandline.append import MAX_DATA_BYTES, check_size
 from strandline.engine.open import DEFAULT_LOG, without_password
@@ -15,7 +14,7 @@ from strandline.engine.open import DEFAULT_LOG, without_password
 from .event_data import event_data
 from .foreign import IdFrom, Reader, TagFrom, TypeFrom, foreign_reader
 from .ndjson import append_lines, read_own
-from .options import URL_VARIABLE, Json, Log, Url, parse_query, store_url
+from .options import URL_VARIABLE, Json, Log, Url, opened, parse_query, store_url
 from .screen import for_people, note, write_json
 from .screen import table as print_table
 
@@ -132,7 +131,7 @@ def run(
     check_size((event,), MAX_DATA_BYTES)  # before a file is made
     # No log that would be new has got to a position, so none is made to say so.
     is_new_welcome = condition is None or condition.after == 0
-    with strandline.connect(target, log=log, create=is_new_welcome) as store:
+    with opened(target, log, create=is_new_welcome) as store:
         result = store.append(event, condition, unless_exists=unless)
     _show(result, target, as_json=as_json)
 

@@ -42,4 +42,4 @@ def run(url: Url = None, target: Target = None, *, log: Log = DEFAULT_LOG, as_js
 
 
 def _is_database(url: str | None) -> bool:
-    return url is not None and place_of(url).engine == "postgres"
+    return url is not None and place_of(url).engine in {"postgres", "http"}

@@ -19,7 +19,7 @@ REFUSED = 1
 USAGE = 2
 INTERRUPTED = 130
 
-_POSTGRES_URL = re.compile(r"postgres(?:ql)?:/[^\s'\")]+")
+_URL = re.compile(r"(?:postgres(?:ql)?:/|https?:)[^\s'\")]+")
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,12 +65,14 @@ def _described(error: StrandlineError, conflict: int | None) -> Failure:
 
 def _repeatable(words: str) -> str:
     """What may be shown of words that may come from the command line, where a password may be."""
-    return visible(_POSTGRES_URL.sub(_without_password, words))
+    return visible(_URL.sub(_without_password, words))
 
 
 def _without_password(found: re.Match[str]) -> str:
+    if "://" in found[0]:
+        return without_password(found[0])
     # As a file's name it has lost a slash, and nobody can tell its parts.
-    return without_password(found[0]) if "://" in found[0] else "postgresql:…"
+    return "http:…" if found[0].startswith("http") else "postgresql:…"
 
 
 def _print_line(label: str, style: str, message: str, *, is_command: bool = False) -> None:

@@ -12,7 +12,6 @@ from typing import Any, BinaryIO
 import msgspec
 import typer
 
-import strandline
 from strandline import (
     AppendRequest,
     AppendResult,
@@ -27,6 +26,7 @@ from strandline.names import RETAGGED
 
 from .event_data import piped_in
 from .failure import REFUSED, report
+from .options import opened
 from .progress import progress
 from .screen import facts, for_people, write_json
 
@@ -72,7 +72,7 @@ def append_lines(url: str, log: str, source: str, chunk: int, read: LineReader, 
         with _told_how_far(done):
             # Before the store is opened: where nothing is right, no file is made.
             first = next(chunks, Chunk([]))
-        with strandline.connect(url, log=log) as store, progress("appending") as step, _told_how_far(done):
+        with opened(url, log) as store, progress("appending") as step, _told_how_far(done):
             for each in chain([first], chunks):
                 for failure in _append(store, each, done):
                     report(failure, as_json=as_json)

@@ -8,22 +8,25 @@ import typer
 
 import strandline
 from strandline import EventStore, InvalidInput, InvalidQuery, Query, QueryItem
+from strandline.engine.open import place_of
 
 URL_VARIABLE = "STRANDLINE_URL"
 LOG_VARIABLE = "STRANDLINE_LOG"
+TOKEN_VARIABLE = "STRANDLINE_TOKEN"  # noqa: S105 - the name of a variable
 
 Url = Annotated[
     str | None,
     typer.Argument(
         metavar="URL",
-        help=f"The store: a file, sqlite:///FILE, or postgresql://… Left out: ${URL_VARIABLE}.",
+        help=f"The store: a file, sqlite:///FILE, postgresql://… or http://… Left out: ${URL_VARIABLE}. A server"
+        f" takes ${TOKEN_VARIABLE} as your token.",
         show_default=False,
     ),
 ]
 Log = Annotated[
     str,
     typer.Option(
-        "--log", metavar="NAME", envvar=LOG_VARIABLE, help="Which log, in a PostgreSQL database of several."
+        "--log", metavar="NAME", envvar=LOG_VARIABLE, help="Which log, in a database or a server of several."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One line of JSON per result, also on a terminal.")]
@@ -69,7 +72,14 @@ def store_and(url: str | None, other: str | None) -> tuple[str | None, str | Non
 
 def open_existing(url: str | None, log: str) -> EventStore:
     """Connect to a store; one that does not exist is not created."""
-    return strandline.connect(store_url(url), log=log, create=False)
+    return opened(store_url(url), log, create=False)
+
+
+def opened(url: str, log: str, *, create: bool = True) -> EventStore:
+    """Connect to a store; a server gets the token of the environment."""
+    is_server = place_of(url).engine == "http"
+    token = os.environ.get(TOKEN_VARIABLE) if is_server else None
+    return strandline.connect(url, log=log, create=create, token=token or None)
 
 
 def query_of(

@@ -10,7 +10,7 @@ import typer
 
 import strandline
 from strandline import EventStore, InvalidInput, MissingDependency
-from strandline.engine.open import DEFAULT_LOG
+from strandline.engine.open import DEFAULT_LOG, refuse_server
 from strandline.server import Tokens, app
 
 from .options import LOG_VARIABLE, Json, Url, store_url
@@ -89,6 +89,7 @@ def run(
     second signal ends it at once.
     """
     address = "memory:" if url == "memory:" else store_url(url)
+    refuse_server(address, "serve")
     try:
         from strandline.server.serve import Server, is_loopback, listen, tls_options
     except ImportError as error:

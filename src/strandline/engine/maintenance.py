@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput
 from .notes import LAST_BACKUP, leave_note
-from .open import DEFAULT_LOG, Place, place_of, refuse_other_logs, require_psycopg, without_password
+from .open import (
+    DEFAULT_LOG,
+    Place,
+    place_of,
+    refuse_other_logs,
+    refuse_server,
+    require_psycopg,
+    without_password,
+)
 from .reports import BackupReport, CheckReport, MigrationReport, Problem, Progress
 
 # Not where they are used: a process that is out of file descriptors can import nothing.
@@ -101,6 +109,7 @@ def schema_script(*, log: str = DEFAULT_LOG, grant: Sequence[str] = ()) -> str:
 
 
 def _place(url: str | os.PathLike[str], what: str, log: str) -> Place:
+    refuse_server(url, what)
     place = place_of(url)
     if place.engine == "memory":
         raise InvalidInput(f"there is nothing to {what} in {os.fspath(url)}", hint="name the file of a store")

@@ -154,6 +154,15 @@ def refuse_other_logs(log: str) -> None:
         )
 
 
+def refuse_server(url: str | os.PathLike[str], what: str) -> None:
+    """Refuse the URL of a server for something that is done to the file or the database itself."""
+    if place_of(url).engine == "http":
+        raise InvalidInput(
+            f"Strandline can {what} a file or a database, but not through a server",
+            hint="do it where the server runs, with the URL that it serves",
+        )
+
+
 def refuse_options(*given: tuple[bool, str]) -> None:
     """Refuse options of the log, which a client of a server does not set."""
     for is_given, name in given:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..engine.open import Place, place_of
+from ..engine.open import Place, place_of, refuse_server
 from ..errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def reachable(spark: SparkSession, url: str | os.PathLike[str]) -> str:
 
 def kept_place(url: str | os.PathLike[str]) -> Place:
     """Where the log is; refused if it would be gone with this process."""
+    refuse_server(url, "have Spark read")
     place = place_of(url)
     if place.engine == "memory":
         raise InvalidInput(

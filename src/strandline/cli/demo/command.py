@@ -20,7 +20,7 @@ import typer
 import strandline
 from strandline import EventStore, MissingDependency
 from strandline.engine.maintenance import CheckReport, check_log
-from strandline.engine.open import DEFAULT_LOG, place_of, without_password
+from strandline.engine.open import DEFAULT_LOG, place_of, refuse_server, without_password
 
 from ..check import show_check
 from ..event_table import print_events
@@ -110,6 +110,8 @@ def run(
     given. Exit code 1 if a seat was sold twice. With --serve it leaves Spark out, unless --spark is given, and
     goes on as a server on this machine with a little traffic.
     """
+    if path:
+        refuse_server(path, "show its demo in")
     listeners = listeners_on(port) if serve else []
     target = Target(path, log) if path else Target(str(_new_folder() / "courses.db"), DEFAULT_LOG)
     with strandline.connect(target.url, log=target.log) as store:

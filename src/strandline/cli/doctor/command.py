@@ -17,7 +17,7 @@ from ..screen import console, for_people, plain, write_json
 from .finding import Finding, State
 from .machine import machine_findings
 from .packages import package_findings
-from .store import file_of, is_database, store_findings
+from .store import file_of, is_elsewhere, store_findings
 
 NAME = "doctor"
 EXAMPLE = "strandline doctor school.db"
@@ -58,7 +58,7 @@ def _findings(url: str | None, log: str) -> Iterator[Finding]:
 
 def _folder(url: str | None) -> Path | None:
     """The folder of the store, or the nearest one above it that exists; None if it is on a server."""
-    if url and is_database(url):
+    if url and is_elsewhere(url):
         return None
     path = file_of(url) if url else None
     if path is None:

@@ -7,13 +7,13 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import strandline
 from strandline import InvalidInput, StrandlineError
 from strandline.engine.open import Place, place_of
 from strandline.engine.sqlite.connection import READER_CACHE_KIB, Connection, translated
 from strandline.engine.sqlite.file_lock import FileLock
 from strandline.engine.sqlite.process import LockKind, process
 
+from ..options import opened
 from .database import database_findings
 from .finding import Finding, judged
 
@@ -31,10 +31,10 @@ def store_findings(url: str, log: str) -> Iterator[Finding]:
         except StrandlineError as error:
             yield Finding("store", "bad", str(error), error.hint)
             return
-    opened = _opened(url, log)
-    yield opened
+    found = _opened(url, log)
+    yield found
     path = file_of(url)
-    if opened.state != "ok" or path is None:
+    if found.state != "ok" or path is None:
         return
     yield mode_finding(path)
     yield lock_finding(process.lock_kind)
@@ -50,9 +50,15 @@ def file_of(url: str) -> Path | None:
 
 
 def is_database(url: str) -> bool:
-    """Whether the store is on a server, and not on this machine's disk."""
+    """Whether the store is in a database, and not on this machine's disk."""
     place = _place(url)
     return place is not None and place.engine == "postgres"
+
+
+def is_elsewhere(url: str) -> bool:
+    """Whether another process keeps the store, perhaps on another machine."""
+    place = _place(url)
+    return place is not None and place.engine in {"postgres", "http"}
 
 
 def _place(url: str) -> Place | None:
@@ -96,7 +102,7 @@ def writer_finding(path: Path) -> Finding:
 
 def _opened(url: str, log: str) -> Finding:
     try:
-        with strandline.connect(url, log=log, create=False) as store:
+        with opened(url, log, create=False) as store:
             stats = store.stats()
     except (StrandlineError, OSError) as error:
         return Finding(

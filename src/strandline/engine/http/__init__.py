@@ -31,6 +31,7 @@ from .submission import Submission
 
 LARGEST_PAGE = 10_000
 """A page with more events comes as lines."""
+ALL = 2**31 - 1
 POLL_SECONDS = 0.05
 TRIES = 5
 _LIMIT = b"strandline-max-data-bytes"
@@ -88,7 +89,7 @@ class HttpEngine:
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
         if size > LARGEST_PAGE:
-            return self._read_at_once(query, span)
+            return self._read_at_once(query, span, size)
         body = forms.read_body(query, span, size)
         found: forms.PageForm = self._client.post(f"{self._path}/read", body, _PAGE)
         self._submission.saw(found.head)
@@ -97,15 +98,15 @@ class HttpEngine:
     async def read_page_awaited(self, query: Query, span: Span, size: int) -> Page | None:
         return None
 
-    def _read_at_once(self, query: Query, span: Span) -> Page:
-        """Return every event of a span as of one moment.
+    def _read_at_once(self, query: Query, span: Span, size: int = ALL) -> Page:
+        """Return many events as of one moment.
 
         The server reads page by page. So a retag meanwhile may have brought an event in, or taken one out. Then all is
         read again.
         """
         for _ in range(TRIES):
             head = 0 if span.until is None else self.head()
-            page = self._read_lines(query, span)
+            page = self._read_lines(query, span, size)
             if not self.exists(_RETAGS, max(head, page.head)):
                 return page
         raise Unavailable(
@@ -113,8 +114,8 @@ class HttpEngine:
             hint="read again when the retags are done",
         )
 
-    def _read_lines(self, query: Query, span: Span) -> Page:
-        body = forms.read_body(query, span, None)
+    def _read_lines(self, query: Query, span: Span, size: int) -> Page:
+        body = forms.read_body(query, span, size)
         answer = self._client.send(Request("POST", f"{self._path}/read", body, NDJSON))
         if answer.status != 200 or answer.content_type != NDJSON:
             raise self._client.error_of(answer)
@@ -123,7 +124,9 @@ class HttpEngine:
             if last.error is not msgspec.UNSET:
                 problem = decode_problem(bytes(last.error))
                 raise self._client.stranger("an unknown error") if problem is None else problem.error()
-            return Page([line.event.event() for line in events], last.end.head, None)
+            found, head = [line.event.event() for line in events], last.end.head
+            rest = span.rest(head, found[-1].position) if len(found) == size else None
+            return Page(found, head, rest)
         except (msgspec.MsgspecError, UnicodeError, ValueError, AttributeError) as error:
             raise self._client.stranger(f"lines that do not end as they should: {error}") from error
 
