@@ -209,6 +209,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def is_far(self) -> bool:
+        """Whether events travel over a network that others share, so that none should be read in vain."""
+        ...
+
+    @property
     def runs_callables(self) -> bool:
         """Whether queries and conditions may have Python functions."""
         ...

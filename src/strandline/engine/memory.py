@@ -42,6 +42,7 @@ class MemoryEngine:
     log = "default"
     is_shared = False
     is_lost = False
+    is_far = False
     runs_callables = True
     max_data_bytes = None
 

@@ -203,15 +203,22 @@ class Tail:
                 self._drop_all()
             return
         self._is_quiet = True
+        query = self._query()
         span: Span | None = Span(self._position)
         while span is not None and not self._is_closed:
-            page = self._engine.read_page(Query.all(), span, PAGE_EVENTS)
+            page = self._engine.read_page(query, span, PAGE_EVENTS)
             self._hand_out(page)
             span = page.rest
             if page.events:
                 self._is_quiet = False
         if not self._is_quiet:
             time.sleep(PAUSE_SECONDS)
+
+    def _query(self) -> Query:
+        """What to read: everything, or what the inboxes want where reading more would be dear."""
+        if not self._engine.is_far:
+            return Query.all()
+        return Query(item for inbox in self._interests.askers() for item in inbox.query.items)
 
     def _has_other_work(self) -> bool:
         return self._is_closed or bool(self._arriving) or bool(self._leaving)

@@ -49,6 +49,7 @@ class HttpEngine:
     name = "http"
     is_shared = True
     is_lost = False
+    is_far = True
     runs_callables = False
 
     def __init__(self, url: str, *, log: str, token: str | None) -> None:

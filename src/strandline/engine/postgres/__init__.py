@@ -53,6 +53,7 @@ class PostgresEngine:
 
     name = "postgres"
     is_shared = True
+    is_far = False
     runs_callables = True
     max_data_bytes = None
 

@@ -77,6 +77,7 @@ class SqliteEngine:
     name = "sqlite"
     log = "default"
     is_shared = True
+    is_far = False
     runs_callables = True
     max_data_bytes = None
 
