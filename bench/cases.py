@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from . import deciding, following, footprint, jobs, limits, reading, spark, subscribing, wallets
+from . import deciding, following, footprint, jobs, limits, protocols, reading, spark, subscribing, wallets
 from .case import Case, RawCase, Size, both, by_command, in_no_way
 from .lab import Settings
 from .peers import event_storage
@@ -30,6 +30,7 @@ def store_cases(settings: Settings) -> list[Case]:
         *reading.cases(usual),
         *following.cases(settings),
         *subscribing.cases(),
+        *protocols.cases(settings),
         *spark.cases(usual),
         *jobs.cases(usual),
         *reading.conditions(usual),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+PROTOCOL = "grpc:"  # begins the names of the cases that UmaDB's client measures
 MEANT_FOR_A_MILLION = "the goal is for 1 M events"
 
 
@@ -37,6 +38,11 @@ class Match:
     peer: str
     others: tuple[str, ...]  # the peer with other settings, and peers without goals
     all_goals: tuple[Goal, ...]
+    prefix: str = ""  # of the names of its cases, if they are only about this match
+
+    def has(self, case: str, store: str) -> bool:
+        """Whether a number is one of this match."""
+        return store in self.stores and case.startswith(PROTOCOL) == bool(self.prefix)
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -148,8 +154,23 @@ def _by_command(one: tuple[str, ...], many: tuple[str, ...], *aims: tuple[float,
             yield Goal(case, stores, 1 / 1.4, 1, of="share", beside=f"cycle@{clients}")
 
 
-EMBEDDED, POSTGRES = _embedded(), _postgres()
-MATCHES = (EMBEDDED, POSTGRES)
+def _protocol() -> Match:
+    ours, calls = ("strandline-grpc",), ("append", "condition", "read", "cycle", "subscribe")
+    return Match(
+        "UmaDB's protocol: our gRPC face on SQLite, against UmaDB's server, through UmaDB's Python client",
+        ours,
+        "umadb",
+        (),
+        (
+            *(Goal(f"{PROTOCOL}{call}@1", ours, 1, 1) for call in calls),
+            *(Goal(f"{PROTOCOL}{call}@64", ours, 1 / 3 if call == "read" else 0.5, 1) for call in calls),
+        ),
+        PROTOCOL,
+    )
+
+
+EMBEDDED, PROTOCOLS, POSTGRES = _embedded(), _protocol(), _postgres()
+MATCHES = (EMBEDDED, PROTOCOLS, POSTGRES)
 
 # What Crablet says of its own wallet, in requests per second (October 2025).
 CRABLET = {

@@ -14,7 +14,20 @@ from .stores import all_stores
 
 HOMES: tuple[HomeName, ...] = ("embedded", "postgres")
 GROUPS = (
-    *("raw", "append", "cycle", "execute", "contention", "query", "scan", "bulk", "follow", "spark", "check"),
+    *(
+        "raw",
+        "append",
+        "cycle",
+        "execute",
+        "contention",
+        "query",
+        "scan",
+        "bulk",
+        "follow",
+        "grpc",
+        "spark",
+        "check",
+    ),
     *("processes", "wallet", "disk", "memory", "flushes"),
 )
 # Not /tmp: that is memory on many machines, and flushes to memory cost nothing.

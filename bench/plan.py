@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import NamedTuple
 
+from . import protocols
 from .case import Absent, Case, Measured, RawCase
 from .clients import warm_up
 from .lab import Lab, Settings
@@ -99,6 +100,9 @@ def _turns(
             continue
         for store in stores:
             is_wanted = case.group in FAST_GROUPS or not store.is_fast
+            is_of_face = case.group == protocols.GROUP
+            if store.is_face and not is_of_face:
+                continue
             if case.fits(store) and (is_wanted if is_full else case.in_quick(store)):
                 log = f"{store.home} {store.prefilled_as} {case.log}{case.events}" if case.events else ""
                 yield Turn(case.name, store.name, number, case.events, log, _bound(case, store))

@@ -20,7 +20,7 @@ NUMBERS = ("median", "min–max", "p50 ms", "p99 ms", "max ms", "others")
 def print_results(console: Console, results: Results) -> None:
     """One table per peer, the wallet, the limits of the machine, and what could not be measured."""
     for match in MATCHES:
-        rows = [one for one in results.all if one.store in match.stores and one.case not in CRABLET]
+        rows = [one for one in results.all if match.has(one.case, one.store) and one.case not in CRABLET]
         if rows:
             _print(console, match.title, _table(results, match, rows))
     wallet = sorted(

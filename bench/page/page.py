@@ -86,6 +86,8 @@ def _load(results: Results) -> Iterator[str]:
 
 
 def _match(results: Results, match: Match) -> Iterator[str]:
+    if not any(match.has(one.case, one.store) for one in results.all):
+        return
     yield f"## {match.title[0].upper()}{match.title[1:]}"
     yield tables.goals(results, match)
 

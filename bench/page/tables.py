@@ -28,14 +28,16 @@ def goals(results: Results, match: Match) -> str:
 def verdicts(results: Results, match: Match) -> list[Verdict]:
     """The goals of one half, in the order of cases and stores."""
     cases = list(dict.fromkeys(one.case for one in results.all))
-    found = [verdict for verdict in results.verdicts() if verdict.match == match.peer]
+    found = [verdict for verdict in results.verdicts() if verdict.store in match.ours]
     return sorted(found, key=lambda one: (cases.index(one.case), match.stores.index(one.store)))
 
 
 def everything(results: Results, match: Match) -> str:
     """A row per case, a column per store: median (spread), and the median and 99th percentile of the latencies."""
     stores = [name for name in match.stores if any(one.store == name for one in results.all)]
-    cases = dict.fromkeys(one.case for one in results.all if one.store in stores and one.case not in CRABLET)
+    cases = dict.fromkeys(
+        one.case for one in results.all if match.has(one.case, one.store) and one.case not in CRABLET
+    )
     rows = []
     for case in cases:
         found = {store: results.find(case, store) for store in stores}

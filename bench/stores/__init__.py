@@ -92,6 +92,7 @@ class Store(Protocol):
     prefilled_as: str  # stores of a home with the same value can use each other's places
     is_async: bool
     has_commands: bool
+    is_face: bool  # a server of ours that UmaDB's client talks to
     is_fast: bool  # not with the settings that it has when nobody sets any, but with faster ones
     durability: str  # what is done before an append is acknowledged
 
@@ -117,12 +118,13 @@ class Store(Protocol):
 def all_stores() -> dict[str, Store]:
     """Every store by its name, ours first."""
     from .eventsourcing_postgres import EventsourcingPostgres, EventsourcingPostgresFast
+    from .strandline_grpc import StrandlineGrpc
     from .strandline_postgres import StrandlinePostgres, StrandlinePostgresAsync
     from .strandline_sqlite import StrandlineSqlite, StrandlineSqliteAsync
     from .umadb import UmaDB, UmaDBFast
 
     stores: tuple[Store, ...] = (
-        *(StrandlineSqlite(), StrandlineSqliteAsync(), UmaDB(), UmaDBFast()),
+        *(StrandlineSqlite(), StrandlineSqliteAsync(), StrandlineGrpc(), UmaDB(), UmaDBFast()),
         *(StrandlinePostgres(), StrandlinePostgresAsync()),
         *(EventsourcingPostgres(), EventsourcingPostgresFast()),
     )

@@ -27,6 +27,7 @@ class EventsourcingPostgres:
     prefilled_as = "eventsourcing"
     is_async = False
     has_commands = False
+    is_face = False
     is_fast = False
     durability = (
         "every append is a transaction, flushed before it is acknowledged; one at a time (table lock)"

@@ -32,6 +32,7 @@ class InThreads:
     prefilled_as = "strandline"
     is_async = False
     has_commands = True
+    is_face = False
     is_fast = False
 
     def version(self) -> str:

@@ -32,6 +32,7 @@ class UmaDB:
     prefilled_as = "umadb"
     is_async = False
     has_commands = False
+    is_face = False
     is_fast = False
     durability = "fdatasync before every acknowledgement (group commit)"
     options: tuple[str, ...] = ()

@@ -38,13 +38,20 @@ HUGE_THREADS = {"query:300", "scan:300"}
 EMBEDDED = {"memory", "memory-busy"}
 NODE = {"append@1", "append@2", "scan", "bulk", "memory", "flushes"}
 
+PROTOCOL = {
+    f"grpc:{call}@{clients}"
+    for call in ("append", "condition", "read", "cycle", "subscribe")
+    for clients in (1, 2)
+}
+
 EXPECTED = {
+    "strandline-grpc": PROTOCOL,
     "strandline": {
         *(ANY_WAY | BY_COMMAND | FOLLOWING | THREADS | EMBEDDED),
         *(HUGE | HUGE_THREADS | {"memory:300"}),
     },
     "strandline-async": ANY_WAY | BY_COMMAND | HUGE,
-    "umadb": ANY_WAY | THREADS | EMBEDDED,
+    "umadb": ANY_WAY | THREADS | EMBEDDED | PROTOCOL,
     "umadb-fast": PEERS_FAST,
     "strandline-pg": ANY_WAY | BY_COMMAND | FOLLOWING | THREADS | HUGE | HUGE_THREADS,
     "strandline-pg-async": ANY_WAY | BY_COMMAND | HUGE,
