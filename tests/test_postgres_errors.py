@@ -31,6 +31,7 @@ from strandline import (
     StrandlineError,
     Unauthorized,
     Unavailable,
+    names,
 )
 from strandline.engine.maintenance import backup_log, check_log, migrate_log, schema_script
 from strandline.engine.open import Place as Where
@@ -653,3 +654,16 @@ def test_several_may_migrate_at_once(older: Place) -> None:
     assert {report.after for report in reports} == {NOW + 1}
     with older.connect() as store:
         assert store.stats().schema == NOW + 1
+
+
+def test_what_the_server_can_never_keep_is_told_as_bad_input(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(names, "MAX_KEY_BYTES", 10_000)
+    some = random.Random(1)
+    key = "".join(chr(some.randrange(0x10000, 0x10FFFF)) for _ in range(1_000))
+    with place.connect() as store:
+        with pytest.raises(InvalidInput, match="cannot keep this: index row") as refused:
+            store.append(Event("A", {}).with_key(key))
+        assert (refused.value.retry, store.head()) == ("no", 0)
+        assert "shorten the names" in refused.value.hint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -14,7 +15,9 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import StrEnum
 from random import choice
 from typing import Any
 from uuid import RFC_4122, UUID
@@ -222,6 +225,14 @@ def test_what_an_event_lacks_is_said(text: str, told: str) -> None:
         Event.from_json(text)
 
 
+class Text(str):
+    __slots__ = ()
+
+
+class Weekday(StrEnum):
+    MONDAY = "mon"
+
+
 class Measured(msgspec.Struct):
     celsius: float
 
@@ -233,10 +244,89 @@ class Noted:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_what_json_cannot_say_is_refused_wherever_it_is(number: float) -> None:
-    for data in (number, {"a": (number,)}, {1.5: {number}}, Measured(number), Noted([Measured(number)])):
+    for data in (number, {"a": (number,)}, [{"a": [1, number]}], {"a": Decimal(number)}):
         with pytest.raises(InvalidEvent, match="no NaN and no infinity"):
             Event("Measured", data)
-    assert Event("Measured", {"celsius": None, "at": Measured(1.5)}).json()["celsius"] is None
+    assert Event("Measured", {"celsius": None, "at": 1.5}).json()["celsius"] is None
+
+
+DEEP: Any = functools.reduce(lambda inside, _: [inside], range(150), 1)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"a": [1, -1.5, "x", True, None, {}, [], ()]},
+        {"at": datetime(2026, 1, 1, tzinfo=UTC), "id": UUID(int=7), "price": Decimal("1.10")},
+        {Text("a"): Text("b")},
+        {"a": Weekday.MONDAY},
+        DEEP,
+        "x",
+        None,
+    ],
+)
+def test_data_is_a_json_value_or_a_time_an_id_or_a_decimal_as_text(data: object) -> None:
+    assert Event("A", data).json() == msgspec.json.decode(msgspec.json.encode(data, enc_hook=str))
+
+
+def test_times_ids_and_decimals_become_text() -> None:
+    data = {"at": datetime(2026, 1, 1, tzinfo=UTC), "id": UUID(int=7), "price": Decimal("1.10")}
+    assert Event("A", data).json() == {
+        "at": "2026-01-01T00:00:00Z",
+        "id": "00000000-0000-0000-0000-000000000007",
+        "price": "1.10",
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "message", "hint"),
+    [
+        (
+            {"a": b"x"},
+            "data.a: a value of the type bytes has no JSON form: b'x'",
+            "write text: base64.b64encode(…).decode()",
+        ),
+        (
+            {"a": [{"b": {1, 2}}]},
+            "data.a[0].b: a value of the type set has no JSON form: {1, 2}",
+            "write a list: sorted(…)",
+        ),
+        (
+            {1: "a"},
+            "data has the name 1, and names in a JSON object are text",
+            "write '1': …, or a list of pairs",
+        ),
+        (
+            {"a": {None: 1}},
+            "data.a has the name None, and names in a JSON object are text",
+            "write 'None': …, or a list of pairs",
+        ),
+        (
+            {"at": datetime(2026, 12, 1, 20)},  # noqa: DTZ001
+            "data.at is a time without a zone: 2026-12-01 20:00:00",
+            "say which zone is meant: when.replace(tzinfo=UTC), or when.astimezone() if it is this machine's",
+        ),
+        (
+            {"on": date(2026, 12, 1)},
+            "data.on: a value of the type date has no JSON form: datetime.date(2026, 12, 1)",
+            "write what it consists of: text, numbers, lists and dicts",
+        ),
+        (
+            Noted([]),
+            "data: a value of the type Noted has no JSON form: Noted(measured=[])",
+            "write what it consists of: text, numbers, lists and dicts",
+        ),
+        (
+            Measured(1.5),
+            "data: a value of the type Measured has no JSON form: Measured(celsius=1.5)",
+            "write what it consists of: text, numbers, lists and dicts",
+        ),
+    ],
+)
+def test_what_json_would_change_is_refused_with_its_place(data: object, message: str, hint: str) -> None:
+    with pytest.raises(InvalidEvent) as refused:
+        Event("A", data)
+    assert (str(refused.value), refused.value.hint) == (message, hint)
 
 
 @pytest.mark.parametrize("read", [Query.from_json, AppendCondition.from_json, Event.from_json])

@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline import AppendCondition, AppendRequest, Event, InvalidInput, InvalidQuery, Query, QueryItem
+from strandline import (
+    AppendCondition,
+    AppendRequest,
+    Event,
+    InvalidEvent,
+    InvalidInput,
+    InvalidQuery,
+    Query,
+    QueryItem,
+)
+from strandline.partition import stream_for
 from strandline.testing import strategies
 
 TYPES, TAGS = st.sampled_from("ABC"), st.sampled_from("xyz")
@@ -289,6 +299,117 @@ def test_queries_and_conditions_do_not_change() -> None:
     for value, name in ((query, "items"), (query.items[0], "tags"), (AppendCondition(query), "after")):
         with pytest.raises(AttributeError):
             setattr(value, name, ())
+
+
+def where(event: object) -> bool:
+    return True
+
+
+EQUAL_QUERIES: dict[str, tuple[Query, Query]] = {
+    "the order of items": (Query.types("A") | Query.tag("x"), Query.tag("x") | Query.types("A")),
+    "types in one item or in several": (Query.types("A") | Query.types("B"), Query.types("A", "B")),
+    "types twice": (Query.types("A", "B") | Query.types("B", "C"), Query.types("A", "B", "C")),
+    "types with tags": (
+        Query.of(QueryItem(["A"], ["x"]), QueryItem(["B"], ["x"])),
+        Query.of(QueryItem(["B", "A"], ["x"])),
+    ),
+    "object matchers": (
+        Query.of(QueryItem(["A"], where={"a": 1, "b": 2}), QueryItem(["B"], where={"b": 2, "a": 1})),
+        Query.of(QueryItem(["A", "B"], where={"a": 1, "b": 2})),
+    ),
+    "a function": (
+        Query.of(QueryItem(["A"], where=where), QueryItem(["B"], where=where)),
+        Query.of(QueryItem(["A", "B"], where=where)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL_QUERIES)
+def test_queries_that_ask_the_same_are_equal(name: str) -> None:
+    one, other = EQUAL_QUERIES[name]
+    assert one == other
+    assert hash(one) == hash(other)
+    assert AppendCondition(one, 3) == AppendCondition(other, 3)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Query.types("A", "C"),
+        Query.types("A"),
+        Query.all(),
+        Query.of(QueryItem(["A"]), QueryItem(["B"], ["x"])),
+        Query.of(QueryItem(exclude_types=["A", "B"])),
+    ],
+)
+def test_queries_that_ask_something_else_are_not_equal(other: Query) -> None:
+    assert Query.types("A") | Query.types("B") != other
+
+
+def test_the_order_of_the_parts_of_a_condition_does_not_matter() -> None:
+    a, b = AppendCondition(Query.tag("a"), 1), AppendCondition(Query.tag("b"), 2)
+    assert AppendCondition.all_of(a, b) == AppendCondition.all_of(b, a)
+    assert hash(AppendCondition.all_of(a, b)) == hash(AppendCondition.all_of(b, a))
+    assert AppendCondition.all_of(a, b).parts == (a, b)
+    assert AppendCondition.all_of(a, b) != AppendCondition.all_of(
+        AppendCondition(Query.tag("a"), 2), AppendCondition(Query.tag("b"), 1)
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda tags: Event("A", {}, tags=tags),
+        lambda tags: QueryItem(tags=tags),
+        lambda tags: QueryItem(types=tags),
+        lambda tags: Event("A", {}).with_tags(*[tags]),
+        stream_for,
+    ],
+)
+def test_a_mapping_is_no_list_of_names(make: Any) -> None:
+    with pytest.raises(InvalidInput):
+        make({"wallet_id": "bob"})
+    with pytest.raises(InvalidEvent) as refused:
+        Event("A", {}, tags={"wallet_id": "bob"})
+    assert (
+        str(refused.value)
+        == "tags are a list, not a mapping, whose values would be lost: {'wallet_id': 'bob'}"
+    )
+    assert refused.value.hint == 'write ["course:c1"], one text for name and value'
+
+
+@pytest.mark.parametrize("function", [lambda: True, lambda a, b, c: True, lambda *, event: True])
+def test_a_matcher_takes_one_argument_or_two(function: Any) -> None:
+    with pytest.raises(
+        InvalidQuery, match="called with the event, or with the event and its metadata"
+    ) as refused:
+        QueryItem(where=function)
+    assert refused.value.hint == "write where=lambda event: …, or where=lambda event, metadata: …"
+
+
+def is_by_ada(event: Event, metadata: Any) -> bool:
+    return bool(metadata.get("user") == "ada")
+
+
+def test_a_matcher_of_two_arguments_gets_the_metadata() -> None:
+    query = Query.of(QueryItem(where=is_by_ada))
+    assert query.matches(Event("A", {}, metadata={"user": "ada"}))
+    assert not query.matches(Event("A", {}, metadata={"user": "bob"}))
+    assert query == Query.of(QueryItem(where=is_by_ada)) == pickle.loads(pickle.dumps(query))
+    assert hash(query) == hash(Query.of(QueryItem(where=is_by_ada)))
+    assert query != Query.of(QueryItem(where=where))
+    either = Query.of(QueryItem(where=lambda event, limit=3: limit == 3))
+    assert either.matches(Event("A", {}))
+
+
+@pytest.mark.parametrize("size", [1_536, 1_537])
+def test_a_key_has_so_many_bytes(size: int) -> None:
+    key = "é" * (size // 2) + "x" * (size % 2)
+    if size > 1_536:
+        with pytest.raises(InvalidQuery, match="a key has at most 1,536 bytes"):
+            QueryItem(key=key)
+    else:
+        assert QueryItem(key=key).key == key
 
 
 def test_equal_queries_have_equal_hashes() -> None:

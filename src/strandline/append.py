@@ -59,7 +59,7 @@ class AppendCondition(FrozenValue):
         put(self, "_joined", None)
 
     def _key(self) -> Any:
-        return tuple((part.fail_if_events_match, part.after) for part in self.parts)
+        return frozenset([(part.fail_if_events_match, part.after) for part in self.parts])
 
     @classmethod
     def all_of(cls, *conditions: AppendCondition) -> AppendCondition:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
 from itertools import accumulate
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 
 from .errors import InvalidInput
+from .speedups import native
 from .tag_id import as_json
 
 # A decoder goes as deep as Python's stack has room: 1,000 calls, the caller's included.
@@ -39,14 +43,56 @@ def is_too_deep(data: bytes) -> bool:
 
 
 def encode_value(value: Any, what: str, error: type[InvalidInput], *, hint: str) -> bytes:
-    """A value as JSON; refused if it would not come back."""
+    """Return a value as JSON. `datetime`, `UUID` and `Decimal` become text, all else that JSON has not is refused."""
     try:
-        encoded = msgspec.json.encode(value, enc_hook=as_json)
+        if native is None or not native.is_json(value):
+            check_json(value, what, error)
+        return msgspec.json.encode(value, enc_hook=as_json)
+    except InvalidInput:
+        raise
     except (TypeError, ValueError, RecursionError) as reason:
         raise error(f"{what} is not a JSON value: {reason}", hint=hint) from reason
-    if b"null" in encoded:
-        refuse_nan(value, what, error)
-    return encoded
+
+
+def check_json(value: Any, what: str, error: type[InvalidInput]) -> None:
+    """Raise if something in a value has no form in JSON that tells what it was. `what` is the path to the value."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if not isinstance(name, str):
+                raise error(
+                    f"{what} has the name {name!r:.60}, and names in a JSON object are text",
+                    hint=f"write {str(name)!r:.60}: …, or a list of pairs",
+                )
+            check_json(inner, f"{what}.{name}", error)
+    elif isinstance(value, (list, tuple)):
+        for number, inner in enumerate(value):
+            check_json(inner, f"{what}[{number}]", error)
+    elif isinstance(value, datetime):
+        check_zone(value, what, error)
+    elif isinstance(value, float) or type(value) is Decimal:
+        if not math.isfinite(value):
+            raise error(f"JSON has no NaN and no infinity, {what} is one", hint="write null or text instead")
+    elif not isinstance(value, _JSON_TYPES):
+        raise error(
+            f"{what}: a value of the type {type(value).__name__} has no JSON form: {value!r:.60}",
+            hint=_INSTEAD.get(type(value), "write what it consists of: text, numbers, lists and dicts"),
+        )
+
+
+_JSON_TYPES: Final = (str, int, UUID, type(None))
+_INSTEAD: Final[dict[type, str]] = {
+    **dict.fromkeys((bytes, bytearray, memoryview), "write text: base64.b64encode(…).decode()"),
+    **dict.fromkeys((set, frozenset), "write a list: sorted(…)"),
+}
+
+
+def check_zone(value: datetime, what: str, error: type[InvalidInput]) -> None:
+    """Raise if a time has no zone: it would mean another instant elsewhere, and cannot be compared with one that has."""
+    if value.utcoffset() is None:
+        raise error(
+            f"{what} is a time without a zone: {value.isoformat(' ')}",
+            hint="say which zone is meant: when.replace(tzinfo=UTC), or when.astimezone() if it is this machine's",
+        )
 
 
 def refuse_nan(value: Any, what: str, error: type[InvalidInput]) -> None:

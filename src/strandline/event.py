@@ -194,7 +194,7 @@ class Event(_Data):
     @classmethod
     def of_store(cls, type: str, data: object) -> Event:
         """An event that the store writes itself, whose type starts with `$`."""
-        return cls("store", data)._copy(type=type)
+        return cls("store", msgspec.json.encode(data))._copy(type=type)
 
     @property
     def raw_tags(self) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from .errors import InvalidInput
 
 MAX_NAME = 256
 MAX_TAGS = 64
-MAX_KEY = 512
+MAX_KEY_BYTES = 1_536  # more would not fit into an index of PostgreSQL, beside a type
 MAX_POSITION = 2**63 - 1  # what databases can compare with; no log gets there
 RESERVED = "$"
 RETAGGED = "$retagged"
@@ -62,10 +62,16 @@ def check_place(value: object, kind: str, error: type[InvalidInput]) -> str:
 
 def check_key(value: object, error: type[InvalidInput]) -> str:
     """Return `value` if it may be an idempotency key: like a name, but it may be longer."""
-    if not isinstance(value, str) or not 1 <= len(value) <= MAX_KEY or _FORBIDDEN.search(value):
+    if not isinstance(value, str) or not value or _FORBIDDEN.search(value):
         raise error(
-            f"a key is text of 1 to {MAX_KEY} characters without control characters, not {value!r:.80}",
+            f"a key is text without control characters, and not empty: {value!r:.80}",
             hint="shorten it, or use a hash of it",
+        )
+    size = len(value.encode())
+    if size > MAX_KEY_BYTES:
+        raise error(
+            f"a key has at most {MAX_KEY_BYTES:,} bytes, with the name of its command, this one has {size:,}",
+            hint="use a hash of it; or give the command a short name: @command(name=…)",
         )
     return value
 
@@ -113,6 +119,13 @@ def name_list(values: object, kind: str, error: type[InvalidInput]) -> Sequence[
             f"{kind}s are a list, not {type(values).__name__}: {shown:.80}",
             hint="write []" if values is None else f"write [{shown:.60}]",
         )
+    if isinstance(values, Mapping):
+        raise error(
+            f"{kind}s are a list, not a mapping, whose values would be lost: {values!r:.80}",
+            hint='write ["course:c1"], one text for name and value'
+            if kind == "tag"
+            else f"write a list of {kind}s",
+        )
     return list(values)
 
 
@@ -121,6 +134,8 @@ def check_tags(values: object, error: type[InvalidInput]) -> tuple[str, ...]:
     if values == ():
         return ()
     listed = name_list(values, "tag", error)
+    if isinstance(values, (set, frozenset)):
+        _refuse_ids(values, error)
     tags = [
         tag
         # Most are beyond doubt, and a call for each would cost more than to see that.
@@ -133,6 +148,16 @@ def check_tags(values: object, error: type[InvalidInput]) -> tuple[str, ...]:
         for tag in listed
     ]
     return tuple(tags) if len(tags) == 1 else tuple(sorted(set(tags)))
+
+
+def _refuse_ids(tags: Iterable[object], error: type[InvalidInput]) -> None:
+    """Refuse a set of ids: of those that have the same text it has kept one, whatever their kinds are."""
+    for tag in tags:
+        if _named(tag) is not tag:
+            raise error(
+                f"tags cannot be a set with ids in it: {tag!r:.80} may stand for an id of another kind with this text",
+                hint="write a list: tags=[CourseId(…), StudentId(…)]",
+            )
 
 
 def _named(value: object) -> object:

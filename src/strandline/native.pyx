@@ -8,12 +8,15 @@ whatever is not is left to them, and nothing is refused here.
 from os import urandom
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.dict cimport PyDict_GetItem
+from cpython.bool cimport PyBool_Check
+from cpython.dict cimport PyDict_CheckExact, PyDict_GetItem, PyDict_Next
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.list cimport PyList_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact
 from cpython.unicode cimport PyUnicode_CheckExact
+from libc.math cimport isfinite
 from libc.string cimport memcpy
 
 from .slots cimport Slot, find_slot, get_slot, put_slot
@@ -44,6 +47,7 @@ cdef enum:
     FEW_ITEMS = 8
     MAX_EVENTS = 10_000
     RANDOMS = 128
+    MAX_DEPTH = 100
 
 cdef tuple NO_NAMES = ()
 cdef dict type_lists = {}  # as they were given -> as a query has them
@@ -337,6 +341,34 @@ cdef int put_request(request, tuple events, condition) except -1:
     put_slot(request, &REQUEST_UNLESS_EXISTS, None)
     put_slot(request, &REQUEST_TRACKING, None)
     return 0
+
+
+def is_json(value):
+    """Whether a value is a JSON value beyond doubt."""
+    return is_plain_json(value, 0)
+
+
+cdef bint is_plain_json(value, int depth):
+    cdef PyObject *name
+    cdef PyObject *inner
+    cdef Py_ssize_t place = 0
+    if PyUnicode_CheckExact(value) or PyLong_CheckExact(value) or value is None or PyBool_Check(value):
+        return True
+    if PyFloat_CheckExact(value):
+        return isfinite(PyFloat_AS_DOUBLE(value))
+    if depth == MAX_DEPTH:
+        return False
+    if PyDict_CheckExact(value):
+        while PyDict_Next(value, &place, &name, &inner):
+            if not PyUnicode_CheckExact(<object>name) or not is_plain_json(<object>inner, depth + 1):
+                return False
+        return True
+    if PyList_CheckExact(value) or PyTuple_CheckExact(value):
+        for each in value:
+            if not is_plain_json(each, depth + 1):
+                return False
+        return True
+    return False
 
 
 def is_small(events, most_bytes, Py_ssize_t most_bytes_of_all):

@@ -14,7 +14,8 @@ from .names import RESERVED, RETAGGED, check_key, check_name, check_place, check
 from .speedups import native
 from .where import Payload, both, check_where, portable, where_matches
 
-Where = Mapping[str, Any] | Callable[[Any], bool]
+Where = Mapping[str, Any] | Callable[[Any], bool] | Callable[[Any, Mapping[str, str]], bool]
+"""An object matcher, or a function of an event, or of an event and its metadata."""
 
 
 class EventClass(Protocol):
@@ -65,7 +66,8 @@ class FrozenValue:
 class QueryItem(FrozenValue):
     """Matches an event of one of the types that carries all the tags, and so on; empty means any.
 
-    `where` is an object matcher on the payload, `{"amount": {"$gte": 10}}`, or a callable.
+    `where` is an object matcher on the payload, `{"amount": {"$gte": 10}}`, or a function `f(event)` or
+    `f(event, metadata)`.
     """
 
     __slots__ = ("_identity", "exclude_types", "key", "stream", "subject", "tags", "types", "where")
@@ -141,6 +143,11 @@ class QueryItem(FrozenValue):
     def _key(self) -> Any:
         return self._identity
 
+    def for_each_type(self) -> list[tuple[Any, ...]]:
+        """Return what is asked of an event, once for each type, or once with None if there are no types."""
+        types, *others = self._identity
+        return [(name, *others) for name in types or (None,)]
+
     @property
     def is_all(self) -> bool:
         """Whether nothing is asked of an event."""
@@ -212,7 +219,11 @@ class QueryItem(FrozenValue):
 
 
 class Query(FrozenValue):
-    """A set of items joined by OR. Made by `Query.of(item, …)`, `Query.all()` or a shorthand; `&`, `|` join."""
+    """A set of items joined by OR. Made by `Query.of(item, …)`, `Query.all()` or a shorthand; `&`, `|` join.
+
+    Two queries are equal if they ask for the same types with the same tags and so on. The order of the items does not
+    matter, nor whether several types are in one item or in several.
+    """
 
     __slots__ = ("has_where", "items")
 
@@ -237,7 +248,7 @@ class Query(FrozenValue):
         object.__setattr__(self, "has_where", has_where)
 
     def _key(self) -> Any:
-        return frozenset(self.items)
+        return frozenset([asked for item in self.items for asked in item.for_each_type()])
 
     @classmethod
     def of(cls, *items: QueryItem) -> Query:

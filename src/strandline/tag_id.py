@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 from uuid import UUID
 
 from .errors import InvalidInput
@@ -17,7 +18,8 @@ class TagId(str):
     """An id of one kind of thing: a str whose tag is `prefix:value`.
 
     The prefix is the name of the class in snake_case without a trailing `Id`, unless it is given:
-    `class Isbn(TagId, prefix="book")`.
+    `class Isbn(TagId, prefix="book")`. An id is equal to its text, as every str is. So ids of two kinds with the same
+    text are equal, and a set keeps one of them: give tags as a list.
     """
 
     __slots__ = ()
@@ -62,16 +64,6 @@ class TagId(str):
         """The tag: prefix and value."""
         return self._beginning + self
 
-    def __eq__(self, other: object) -> bool:
-        """Ids of two kinds are two things: a set of them keeps both."""
-        same_text = isinstance(other, str) and str.__eq__(self, other)
-        return same_text and getattr(other, "prefix", self.prefix) == self.prefix
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = str.__hash__
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str.__repr__(self)})"
 
@@ -81,6 +73,18 @@ def as_json(value: object) -> str:
     if isinstance(value, str):
         return str.__str__(value)
     raise TypeError(f"a value of the type {type(value).__name__} has no JSON form")
+
+
+def as_ids(kind: type[TagId], value: Any) -> Any:
+    """Return a value with ids in the place of the text, whole numbers and UUIDs in it; also in lists, tuples and sets."""
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, (str, int, UUID)):
+        return kind(value)
+    if type(value) not in (list, tuple, set, frozenset):
+        return value
+    ids = [as_ids(kind, each) for each in value]
+    return value if all(map(operator.is_, ids, value)) else type(value)(ids)
 
 
 def id_text(value: object) -> str | None:

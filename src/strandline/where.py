@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from .activity import MATCHING, doing
-from .callables import never_runs
+from .callables import never_runs, takes
 from .codec import decode_data, encode_value
 from .errors import InvalidQuery
 
@@ -100,10 +100,44 @@ def check_where(where: object) -> dict[str, Any] | Callable[[Any], bool]:
                 f"a call of the matcher {getattr(where, '__name__', where)!s:.60} would not say yes or no",
                 hint="write a plain function that returns True or False, without async and without yield",
             )
-        return where
+        return _of_one_argument(where)
     raise InvalidQuery(
         f"where is an object matcher or a callable, not {type(where).__name__}",
         hint='for example where={"amount": {"$gte": 10}}',
+    )
+
+
+class OfEventAndMetadata:
+    """A matcher of an event and its metadata, as one of the event alone."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[[Any, Mapping[str, str]], bool]) -> None:
+        self.function = function
+
+    def __call__(self, event: Payload) -> bool:
+        return self.function(event, event.metadata)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OfEventAndMetadata) and bool(self.function == other.function)
+
+    def __hash__(self) -> int:
+        return hash(self.function)
+
+    def __repr__(self) -> str:
+        return repr(self.function)
+
+
+def _of_one_argument(where: Callable[..., Any]) -> Callable[[Any], bool]:
+    """Return a matcher that is called with an event, `f(event)`. Refuse one that takes neither one argument nor two."""
+    if takes(where, ("event",)):
+        return where
+    if takes(where, ("event", "metadata")):
+        return OfEventAndMetadata(where)
+    raise InvalidQuery(
+        f"the matcher {getattr(where, '__name__', type(where).__name__)!s:.60} is called with the event,"
+        " or with the event and its metadata, and takes neither",
+        hint="write where=lambda event: …, or where=lambda event, metadata: …",
     )
 
 

@@ -204,8 +204,8 @@ MISTAKES: dict[str, Mistake] = {
     "an event of another type of value": lambda store: store.append(
         CourseDefined(course=CourseId("c1"), capacity="x")  # type: ignore[arg-type]
     ),
-    "an event with text for an id": lambda store: store.append(
-        CourseDefined(course="c1", capacity=1)  # type: ignore[arg-type]
+    "an event with a number that is no id": lambda store: store.append(
+        CourseDefined(course=1.5, capacity=1)  # type: ignore[arg-type]
     ),
     "tags that are text": lambda _: DEFINED.to_event(tags="vip"),
     "decode: no class": lambda _: DEFINED.to_event().decode(5),  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Iterator
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -527,7 +527,7 @@ def test_defaults_that_cannot_change_are_right() -> None:
         size: Size = Size(2, 3)
         kind: Kind = Kind.SINGLE
         late: timedelta = timedelta(hours=2)
-        at: datetime = msgspec.field(default_factory=datetime.now)
+        at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
         level: Literal[1, 2] = 1
         beds: Annotated[int, msgspec.Meta(ge=1)] = 1
         ratio: float = 1

@@ -278,7 +278,7 @@ def test_async_stores_take_typed_ids_and_classes(place: Place) -> None:
 @pytest.mark.parametrize(
     ("event", "told"),
     [
-        (CourseDefined(course="c1", capacity=1), "course: 'c1' is in the place of a CourseId"),  # type: ignore[arg-type]
+        (CourseDefined(course=1.5, capacity=1), "a CourseId is text, a whole number or a UUID, not float"),  # type: ignore[arg-type]
         (
             CourseDefined(course=StudentId("c1"), capacity=1),
             r"StudentId\('c1'\) is in the place of a CourseId",

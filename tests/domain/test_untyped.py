@@ -74,7 +74,8 @@ def test_a_set_of_tags_reads_the_events_with_any_of_them(store: EventStore) -> N
     [
         ["student:1", "course:1"],
         ("course:1", "student:1", "course:1"),
-        {StudentId("1"), CourseId("1")},
+        [StudentId("1"), CourseId("1")],
+        {"student:1", "course:1"},
         iter(["course:1", "student:1"]),
     ],
 )

@@ -7,6 +7,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import strandline
@@ -21,6 +22,7 @@ from strandline import (
     NotFound,
     Query,
     QueryItem,
+    SequencedEvent,
     StoreClosed,
 )
 
@@ -183,6 +185,50 @@ def test_a_query_may_have_a_callable(store: EventStore) -> None:
     assert seen.positions == [3, 6]
     store.follower("f", query).catch_up(seen)
     assert seen.positions == [3, 6]
+
+
+def where_one(event: SequencedEvent) -> bool:
+    return event.json() == 1
+
+
+def where_two(event: SequencedEvent) -> bool:
+    return event.json() == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Query.of(QueryItem(["B"], where=where_one)),
+        Query.of(QueryItem(["A"], ["x"], where=where_one)),
+        Query.of(QueryItem(["A"])),
+        Query.of(QueryItem(["A"], where={"a": 1})),
+        Query.of(QueryItem(["A"], where=where_one), QueryItem(["C"])),
+    ],
+)
+def test_what_is_asked_beside_a_function_is_remembered(store: EventStore, other: Query) -> None:
+    store.append([Event("A", 1), Event("B", 2)])
+    query = Query.of(QueryItem(["A"], where=where_one))
+    store.follower("f", query).catch_up(Seen())
+    with pytest.raises(FollowerFailed, match="has followed another query"):
+        store.follower("f", other).catch_up(Seen())
+    store.follower("f", Query.of(QueryItem(["A"], where=where_two))).catch_up(Seen())
+    assert not store.find_follower("f").kept.is_query_known
+    store.follower("f", other).reset(0)
+    seen = Seen()
+    store.follower("f", other).catch_up(seen)
+    with pytest.raises(FollowerFailed, match="has followed another query"):
+        store.follower("f", query).catch_up(seen)
+
+
+def test_a_follower_with_a_function_of_an_older_version_goes_on(store: EventStore) -> None:
+    store.append([Event("A", 1), Event("A", 1)])
+    follower = store.follower("f", Query.of(QueryItem(["A"], where=where_one)))
+    follower.catch_up(Seen())
+    follower._change(lambda row: msgspec.structs.replace(row, query="", position=1))  # as it was kept before
+    assert not store.find_follower("f").kept.is_query_known
+    seen = Seen()
+    follower.catch_up(seen)
+    assert seen.positions == [2]
 
 
 def test_a_log_that_was_restored_to_the_past_is_noticed(tmp_path: Path) -> None:

@@ -13,8 +13,11 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import apsw
 import pytest
@@ -28,6 +31,7 @@ from strandline import (
     AppendRequest,
     DomainEvent,
     Event,
+    InvalidEvent,
     Projection,
     Query,
     QueryItem,
@@ -42,6 +46,7 @@ from strandline import (
     speedups,
     upcast,
 )
+from strandline import codec as codec_of_values
 from strandline.domain import appending, boundary, codec, projection, shape, usual
 from strandline.domain.member import Member
 from strandline.engine.postgres import binary
@@ -120,6 +125,37 @@ def test_events_are_filled_alike(type_: Any, data: Any, tags: Any) -> None:
         assert native.id.version == 7
     else:
         assert native == python
+
+
+any_values = st.recursive(
+    st.one_of(
+        st.sampled_from(
+            [None, True, 1, -(2**70), 1.5, float("nan"), float("inf"), "x", Text("x"), b"x", {1}]
+        ),
+        st.sampled_from([UUID(int=1), Decimal(1), datetime(2026, 1, 1, tzinfo=UTC)]),
+    ),
+    lambda inside: st.one_of(
+        st.lists(inside, max_size=3),
+        st.lists(inside, max_size=3).map(tuple),
+        st.dictionaries(st.sampled_from(["a", "b", Text("c"), 1, None]), inside, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+@given(any_values)
+def test_what_is_json_beyond_doubt_is_json(value: Any) -> None:
+    if codec_of_values.native.is_json(value):
+        codec_of_values.check_json(value, "data", InvalidEvent)
+
+
+@pytest.mark.parametrize("depth", [50, 99, 100, 101, 500])
+def test_deep_data_is_json_alike(depth: int) -> None:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    assert codec_of_values.native.is_json(value) == (depth <= 100)
+    assert Event("A", value).json() == value
 
 
 @given(lists, lists)
@@ -402,6 +438,11 @@ class Adding(DomainEvent):
         return super().to_event(**options).with_tags("added")
 
 
+class Timed(DomainEvent):
+    course: CourseId
+    at: datetime | None = None
+
+
 class OtherLeft(DomainEvent, type="Left"):
     course: CourseId
 
@@ -423,6 +464,9 @@ decided_events = st.one_of(
             Newer(course=CourseId("a")),
             Grouped(courses={CourseId("a"), CourseId("b")}),
             Adding(course=CourseId("a")),
+            Timed(course=CourseId("a")),
+            Timed(course=CourseId("a"), at=datetime(2026, 1, 1, tzinfo=UTC)),
+            Timed(course=CourseId("a"), at=datetime(2026, 1, 1)),  # noqa: DTZ001
             OtherLeft(course=CourseId("a")),
             Event("Left", b"{}", tags=["course:a"]),
             Event("Untagged", b"{}"),

@@ -10,9 +10,10 @@ from uuid import UUID
 import msgspec
 
 from ..callables import never_runs
-from ..errors import InvalidEvent
+from ..errors import InvalidEvent, InvalidInput
 from ..event import Event, SequencedEvent
 from ..names import check_own_name, check_tags
+from ..tag_id import TagId, as_ids
 from . import codec
 from .annotations import Unresolved, name_of, names_here, own_annotations
 from .event_shape import EventShape, declare_event, event_shape, without_colon, without_type
@@ -83,6 +84,17 @@ class EventMeta(StructMeta):
     def __init__(self, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **_: Any) -> None:
         super().__init__(name, bases, namespace)
 
+    if not TYPE_CHECKING:  # for type checkers, the fields are what it takes
+
+        def __call__(cls, *args: Any, **fields: Any) -> Any:  # noqa: N805
+            """Make an event. What an id is made of becomes the id."""
+            shape = cls.__dict__.get("__shape__") or event_shape(cls)
+            for name, kind, _ in shape.tag_fields:
+                value = fields.get(name)
+                if value.__class__ is not kind and value is not None:
+                    fields[name] = _ids(kind, value)
+            return _make(cls, *args, **fields)
+
     def __setattr__(self, name: str, value: object) -> None:
         if name == "__dataclass_params__":  # what @dataclass writes first
             raise InvalidEvent(
@@ -90,6 +102,17 @@ class EventMeta(StructMeta):
                 hint="leave @dataclass away",
             )
         super().__setattr__(name, value)
+
+
+_make = StructMeta.__call__
+
+
+def _ids(kind: type[TagId], value: Any) -> Any:
+    """The value of a field with ids in the place of what they are made of."""
+    try:
+        return as_ids(kind, value)
+    except InvalidInput:
+        return value  # it is refused where the event is written
 
 
 class _NoType:
@@ -171,6 +194,8 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
         return event, read if shape.is_fixed else None
 
     def _encoded(self, shape: EventShape) -> tuple[bytes, Self]:
+        if shape.values.are_any:
+            shape.values.check(self)
         data = codec.encode(self, has_sets=True) if shape.has_sets else codec.encode(self)
         try:
             # What cannot be read again would spoil every later decision that depends on it.

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import functools
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -22,6 +22,7 @@ from ..tag_id import TagId, is_same_class
 from . import codec
 from .annotations import Names, Unresolved, name_of, names_of, own_annotations, resolve, text_of
 from .clashes import refuse_clashes
+from .event_values import ValueRules, has, parts_of, plain
 
 if TYPE_CHECKING:
     from .event import DomainEvent
@@ -42,11 +43,12 @@ class EventShape:
         kinds = {field.name: [*_tag_ids(cls, field.name, field.type)] for field in fields}
         refuse_clashes(name_of(cls), (), (kind for found in kinds.values() for kind in found))
         self.tag_kinds = {kind for found in kinds.values() for kind in found}
-        self._tag_fields = [
+        self.tag_fields = [
             (name, found[0], f"{found[0].prefix}:" if found[0].tag is TagId.tag else None)
             for name, found in kinds.items()
             if found
         ]
+        self.values = ValueRules(name_of(cls), fields)
         self.decoder = _decoder(cls)
         self._check_defaults(cls)
         self.stream_field = self._stream_field(cls)
@@ -63,16 +65,18 @@ class EventShape:
             and cls.event_version == 1
             and self.stream_field is None
             and not self.has_sets
-            and all(beginning is not None for *_, beginning in self._tag_fields)
+            and not self.values.look_inside
+            and all(beginning is not None for *_, beginning in self.tag_fields)
         )
         if not is_plain:
             return None
-        return cls, cls.event_type, self.decoder.decode, self.is_fixed, tuple(self._tag_fields)
+        fields = tuple(self.tag_fields)
+        return cls, cls.event_type, self.decoder.decode, self.is_fixed, fields, self.values.time_fields
 
     def tags(self, event: DomainEvent) -> list[str]:
         """The tags of an event."""
         tags: list[str] = []
-        for name, kind, beginning in self._tag_fields:
+        for name, kind, beginning in self.tag_fields:
             value = getattr(event, name)
             if type(value) is kind:
                 tags.append(value.tag if beginning is None else beginning + value)
@@ -89,7 +93,7 @@ class EventShape:
 
     def _check_defaults(self, cls: type[DomainEvent]) -> None:
         """Refuse a default that could not be written, and one that all events would share and may change."""
-        kinds = {name: kind for name, kind, _ in self._tag_fields}
+        kinds = {name: kind for name, kind, _ in self.tag_fields}
         if not cls.__struct_defaults__:
             return
         for field in msgspec.structs.fields(cls):
@@ -113,9 +117,9 @@ class EventShape:
         name = cls.event_stream
         if name is None:
             return None
-        single = [field.name for field in _fields(cls) if isinstance(_plain(field.type), shapes.CustomType)]
-        if name not in single or name not in [name for name, *_ in self._tag_fields]:
-            fields = ", ".join(name for name, *_ in self._tag_fields if name in single) or "none"
+        single = [field.name for field in _fields(cls) if isinstance(plain(field.type), shapes.CustomType)]
+        if name not in single or name not in [name for name, *_ in self.tag_fields]:
+            fields = ", ".join(name for name, *_ in self.tag_fields if name in single) or "none"
             raise InvalidEvent(
                 f"the stream of {name_of(cls)} cannot be {name!r:.80}: that is no field with one TagId",
                 hint=f"name one of its fields that is one TagId, not optional and no list ({fields})",
@@ -255,15 +259,8 @@ def _is_fixed(shape: shapes.Type) -> bool:
     return isinstance(shape, _FIXED)
 
 
-def _has_sets(shape: shapes.Type, path: tuple[shapes.Type, ...] = ()) -> bool:
-    if any(shape is outer for outer in path):
-        return False
-    is_one = isinstance(shape, (shapes.SetType, shapes.FrozenSetType))
-    return is_one or any(_has_sets(part, (*path, shape)) for part in _parts(shape)[1])
-
-
-def _plain(shape: shapes.Type) -> shapes.Type:
-    return _plain(shape.type) if isinstance(shape, shapes.Metadata) else shape
+def _has_sets(shape: shapes.Type) -> bool:
+    return has(lambda part: isinstance(part, (shapes.SetType, shapes.FrozenSetType)), shape)
 
 
 def _tag_ids(
@@ -273,37 +270,9 @@ def _tag_ids(
     if isinstance(shape, shapes.CustomType):
         yield from _tag_id(cls, field, shape.cls, inside)
     elif not any(shape is outer for outer in path):  # a type may contain itself
-        around, parts = _parts(shape)
+        around, parts = parts_of(shape)
         for part in parts:
             yield from _tag_ids(cls, field, part, inside or around, (*path, shape))
-
-
-def _parts(shape: shapes.Type) -> tuple[str, Sequence[shapes.Type]]:
-    """The name of a type, if ids in it are no tags of the event, and what it consists of."""
-    match shape:
-        case (
-            shapes.Metadata(type=inner)
-            | shapes.ListType(item_type=inner)
-            | shapes.SetType(item_type=inner)
-            | shapes.VarTupleType(item_type=inner)
-            | shapes.FrozenSetType(item_type=inner)
-        ):
-            return "", [inner]
-        case shapes.UnionType(types=types):
-            parts = [part for part in types if not isinstance(part, shapes.NoneType)]
-            return "a union" * (len(parts) > 1), parts
-        case shapes.TupleType(item_types=parts):
-            return "a tuple of several types" * any(part != parts[0] for part in parts), parts
-        case shapes.DictType(key_type=key, value_type=value):
-            return "a dict", [key, value]
-        case (
-            shapes.StructType(cls=outer, fields=fields)
-            | shapes.DataclassType(cls=outer, fields=fields)
-            | shapes.NamedTupleType(cls=outer, fields=fields)
-            | shapes.TypedDictType(cls=outer, fields=fields)
-        ):
-            return outer.__name__, [each.type for each in fields]
-    return "", []
 
 
 def _tag_id(cls: type[DomainEvent], field: str, kind: Any, inside: str) -> Iterator[type[TagId]]:

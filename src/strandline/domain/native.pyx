@@ -58,7 +58,7 @@ cdef enum:  # the places in a route, see `boundary.py`
     MEMBER, HANDLE, TAKES_RECORDED, CLASS, READ, DECODE, TAGS, HEAD, COUNTS
 
 cdef enum:  # the places in the layout of an event, see `event_shape.py`
-    EVENT_CLASS, EVENT_TYPE, EVENT_DECODE, EVENT_IS_FIXED, EVENT_TAG_FIELDS
+    EVENT_CLASS, EVENT_TYPE, EVENT_DECODE, EVENT_IS_FIXED, EVENT_TAG_FIELDS, EVENT_TIME_FIELDS
 
 cdef Slot WRITTEN_TYPE, EVENT_TAGS, QUERY_ITEMS, ITEM_TAGS
 find_slot(&WRITTEN_TYPE, Event, "type")
@@ -386,7 +386,7 @@ def append_of(list members, list decided, encode):
         except Exception:
             return None  # what is wrong is told by the careful way
         tags = tags_of_fields(event, layout[EVENT_TAG_FIELDS])
-        if tags is None or not goes_with(members, kind, layout[EVENT_TYPE], tags):
+        if tags is None or not has_zones(event, layout[EVENT_TIME_FIELDS]) or not goes_with(members, kind, layout[EVENT_TYPE], tags):
             return None
         made = plain_event(layout[EVENT_TYPE], data, tags)
         events.append(made)
@@ -454,6 +454,15 @@ cdef tuple tags_of_fields(event, tuple fields):
             return None
         tags.append(PyUnicode_Concat(field[2], value))
     return plain_tags(tags)
+
+
+cdef bint has_zones(event, tuple fields) except -1:
+    """Whether the times in these fields have a zone."""
+    for name in fields:
+        value = getattr(event, name)
+        if value is not None and getattr(value, "tzinfo", None) is None:
+            return False
+    return True
 
 
 cdef bint goes_with(list members, kind, str type_, tuple tags) except -1:

@@ -14,7 +14,7 @@ from ..callables import is_async
 from ..errors import InvalidInput, InvalidQuery
 from ..event import Event, SequencedEvent
 from ..names import name_list
-from ..tag_id import TagId, hint_of_twins, is_same_class
+from ..tag_id import TagId, as_ids, hint_of_twins, is_same_class
 from .annotations import Names, Unresolved, alternatives, bound_of, is_alias, meant, names_of, place, resolve
 from .boundary import refuse_clashes_of
 from .event import DomainEvent
@@ -270,18 +270,11 @@ def _ids_in(annotation: Any) -> Ids | None:
 def _as_ids(ids: Ids, name: str, value: Any) -> Any:
     """A value with ids in the place of what they are made of: raw text would be no tag, or that of something else."""
     kind, is_several = ids
-    is_one = isinstance(value, (str, int, UUID))
-    if not is_several:
-        return kind(value) if is_one and not isinstance(value, kind) else value
-    if is_one:
+    if is_several and isinstance(value, (str, int, UUID)):
         raise InvalidInput(
             f"{name} takes several ids, not one: {value!r:.60}", hint=f"pass a list: [{value!r:.60}]"
         )
-    return (
-        type(value)([_as_ids((kind, False), name, each) for each in value])
-        if type(value) in _HOLDING
-        else value
-    )
+    return as_ids(kind, value)
 
 
 def _argument(kind: Kind, name: str, value: Any) -> Any:

@@ -12,7 +12,7 @@ from ..names import RETAGGED
 from ..query import Query
 from ..retag import RetagHistory
 from . import Page, Span
-from .rules import position_beyond_head
+from .rules import refuse_beyond_head
 
 PAGE = 500
 _RETAGS = Query.types(RETAGGED)
@@ -39,9 +39,8 @@ def dry_run(log: Snapshot, condition: AppendCondition, most: int) -> Check:
     refusal: Refusal | None = None
     conflicts: dict[int, SequencedEvent] = {}
     is_retagged = False
+    refuse_beyond_head(condition, retags.head)
     for number, part in enumerate(condition.parts):
-        if part.after > retags.head and refusal is None:
-            raise position_beyond_head(part.after, retags.head)
         matching = {event.position: event for event in _first_matching(log, part, most + 1)}
         changed = dict(retags.concerning(part))
         retag_events = {event.position: event for event in log.events_at(list(changed))}

@@ -15,7 +15,7 @@ from ..names import RESERVED
 from ..query import Query
 from ..retag import Change, Retag, RetagHistory, plan, retag_events
 from . import Outcome, Work
-from .rules import check_increases, id_conflict, is_repeat, position_beyond_head, retag_hint
+from .rules import check_increases, id_conflict, is_repeat, refuse_beyond_head, retag_hint
 
 PlannedChange = tuple[SequencedEvent, Change, tuple[str, ...]]
 
@@ -43,8 +43,10 @@ class Judge(ABC):
                 return self._result_holding(found)
         if request.tracking is not None:
             check_increases(request.tracking, self._tracked(request.tracking[0]))
-        for part in () if request.condition is None else request.condition.parts:
-            self._check(part)
+        if request.condition is not None:
+            refuse_beyond_head(request.condition, self._head())
+            for part in request.condition.parts:
+                self._check(part)
         return self._write(request)
 
     def _write(self, request: AppendRequest) -> AppendResult:
@@ -71,10 +73,8 @@ class Judge(ABC):
         raise id_conflict(events, ())
 
     def _check(self, part: AppendCondition) -> None:
-        query, after, head = part.fail_if_events_match, part.after, self._head()
-        if after > head:
-            raise position_beyond_head(after, head)
-        if after == head:
+        query, after = part.fail_if_events_match, part.after
+        if after == self._head():
             return
         retag = self._conflicting_retag(query, after) if self._last_retag() > after else None
         found = self._first(query, after)

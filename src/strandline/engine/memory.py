@@ -26,8 +26,8 @@ from .rules import (
     check_increases,
     id_conflict,
     is_repeat,
-    position_beyond_head,
     record_status,
+    refuse_beyond_head,
     retag_hint,
 )
 
@@ -92,8 +92,10 @@ class MemoryEngine:
                 return self._result_holding(event.position)
         if request.tracking is not None:
             check_increases(request.tracking, self._tracked.get(request.tracking[0]))
-        for part in () if request.condition is None else request.condition.parts:
-            self._check(part)
+        if request.condition is not None:
+            refuse_beyond_head(request.condition, len(self._log))
+            for part in request.condition.parts:
+                self._check(part)
         result = AppendResult(len(self._log), len(self._log), 0)
         if request.events:
             result = self._write(request.to_write(), request.guard())
@@ -118,8 +120,6 @@ class MemoryEngine:
         return event.with_present_tags(self._tags[event.position - 1][0][1])
 
     def _check(self, part: AppendCondition) -> None:
-        if part.after > len(self._log):
-            raise position_beyond_head(part.after, len(self._log))
         for event, retagged in self._conflicts(part):
             hint = None if retagged is None else retag_hint(retagged)
             raise AppendConditionFailed(conflict=event, part=part, hint=hint)
@@ -217,9 +217,8 @@ class MemoryEngine:
             refusal: tuple[int, SequencedEvent, int | None] | None = None
             conflicts: dict[int, SequencedEvent] = {}
             is_retagged = False
+            refuse_beyond_head(condition, head)
             for number, part in enumerate(condition.parts):
-                if part.after > head and refusal is None:
-                    raise position_beyond_head(part.after, head)
                 for event, retagged in self._conflicts(part):
                     refusal = refusal or (number, event, retagged)
                     conflicts[event.position] = event

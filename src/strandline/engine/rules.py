@@ -117,6 +117,13 @@ def check_increases(tracking: tuple[str, int], tracked: int | None) -> None:
         raise TrackingConflict(source=source, position=position, tracked=tracked)
 
 
+def refuse_beyond_head(condition: AppendCondition, head: int) -> None:
+    """Raise if a part of a condition is about a position that the log has not reached, before any part is judged."""
+    newest = max([part.after for part in condition.parts])
+    if newest > head:
+        raise position_beyond_head(newest, head)
+
+
 def position_beyond_head(after: int, head: int) -> InvalidInput:
     """The error for a position that this log has not reached."""
     return InvalidInput(

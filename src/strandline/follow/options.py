@@ -45,14 +45,18 @@ class Kept(msgspec.Struct, frozen=True):
 
     @property
     def query_text(self) -> str:
-        """The query as it is kept; a callable has no such form, and is not compared."""
-        if any(callable(item.where) for item in self.query.items):
-            return ""
+        """The query as it is kept. Of functions in it is kept only that they are there."""
+        if has_function(self.query):
+            return WITH_FUNCTION + without_functions(self.query).to_json()
         return f"{self.query.to_json()}\n{self.version}" if self.version else self.query.to_json()
 
     def is_in(self, row: FollowerRow) -> bool:
         """Whether the row is that of a follower of an equal query; equal ones may name their items in another order."""
-        return row.query == self.query_text or query_and_version(row.query) == (self.query, self.version)
+        if not has_function(self.query):
+            return row.query == self.query_text or query_and_version(row.query) == (self.query, self.version)
+        if not row.query.startswith(WITH_FUNCTION):
+            return not row.query  # of an older version of Strandline, which kept nothing of such a query
+        return Query.from_json(row.query.removeprefix(WITH_FUNCTION)) == without_functions(self.query)
 
     @property
     def how_to_restore(self) -> str:
@@ -107,7 +111,7 @@ class Found(Kept, frozen=True):
 
     @property
     def is_query_known(self) -> bool:
-        return bool(self.query_text)
+        return self.query is not UNKNOWN_QUERY
 
     def check(self, row: FollowerRow) -> None:
         """Raise if its events cannot be delivered by name alone."""
@@ -130,6 +134,26 @@ class Found(Kept, frozen=True):
         raise no_follower(self.name)
 
 
+def has_function(query: Query) -> bool:
+    """Return whether a query has a function in it, which the log does not keep."""
+    return any(callable(item.where) for item in query.items)
+
+
+def without_functions(query: Query) -> Query:
+    """Return the query with a matcher of the same place instead of each function."""
+    return Query([_without_function(item) for item in query.items])
+
+
+def _without_function(item: QueryItem) -> QueryItem:
+    if not callable(item.where):
+        return item
+    return QueryItem(
+        item.types, item.tags, item.exclude_types, item.stream, item.subject, _A_FUNCTION, item.key
+    )
+
+
+WITH_FUNCTION = "with a function: "
+_A_FUNCTION = {"$metadata": {"a function": "is asked"}}
 UNKNOWN_QUERY = Query.of(QueryItem(where=lambda _: False))
 """In place of a query with a function in it."""
 
@@ -218,9 +242,10 @@ def check_takes(function: Handler, arguments: tuple[str, ...], what: str) -> Non
 
 
 def query_and_version(text: str) -> tuple[Query | None, str]:
-    """A kept text read again; there is no query if it had a callable."""
+    """A kept text read again; there is no query if it had a function."""
     query, _, version = text.partition("\n")
-    return (Query.from_json(query) if query else None), version
+    is_known = bool(query) and not query.startswith(WITH_FUNCTION)
+    return (Query.from_json(query) if is_known else None), version
 
 
 def check_lease(seconds: float) -> float:

@@ -109,6 +109,13 @@ _MEANINGS: list[tuple[tuple[type[psycopg.Error], ...], Callable[[str, Address], 
         lambda said, address: CorruptLog(f"{address} is damaged: {said}"),
     ),
     (
+        (pg.ProgramLimitExceeded, pg.StatementTooComplex, pg.TooManyColumns, pg.TooManyArguments),
+        lambda said, address: InvalidInput(
+            f"{address.server} cannot keep this: {said}",
+            hint="shorten the names in it: type, tags, stream, subject, key. Sent again it would fail again",
+        ),
+    ),
+    (
         (pg.UntranslatableCharacter, pg.CharacterNotInRepertoire),
         lambda said, address: InvalidInput(
             f"the database cannot keep this text: {said}", hint="use a database with encoding UTF8"

@@ -121,10 +121,13 @@ class Writer:
         if verdict == "tracked":
             source, position = request.tracking  # type: ignore[misc]
             return TrackingConflict(source=source, position=position, tracked=head)
-        broken = request.condition.parts[part - 1]  # type: ignore[union-attr]
-        if verdict == "beyond":
-            return position_beyond_head(broken.after, head)
-        return AppendConditionFailed(conflict=event_in(row, _EVENT_COLUMNS), part=broken)
+        assert request.condition is not None
+        newest = max(each.after for each in request.condition.parts)
+        if newest > head:  # the database has judged part by part, and may have met a conflict first
+            return position_beyond_head(newest, head)
+        return AppendConditionFailed(
+            conflict=event_in(row, _EVENT_COLUMNS), part=request.condition.parts[part - 1]
+        )
 
 
 class PostgresJudge(Judge):

@@ -145,12 +145,13 @@ class Conditions:
         assert store.head() == 1
         assert not isinstance(caught.value, AppendConditionFailed)
 
-    def test_after_beyond_the_head_is_judged_part_by_part(self, store: EventStore) -> None:
+    def test_after_beyond_the_head_is_judged_before_any_conflict(self, store: EventStore) -> None:
         store.append(happened("A", "x"))
         x, beyond = nothing_new(Query.tag("x")), nothing_new(Query.tag("x"), 9)
-        refusal(store, AppendCondition.all_of(x, beyond))
-        with pytest.raises(InvalidInput):
-            store.append(happened("A"), AppendCondition.all_of(beyond, x))
+        for condition in (AppendCondition.all_of(x, beyond), AppendCondition.all_of(beyond, x)):
+            with pytest.raises(InvalidInput, match="after is 9, but the head of this log is 1"):
+                store.append(happened("A"), condition)
+        assert store.stats().refused == 0
 
     def test_an_after_that_is_no_position_is_invalid(self, store: EventStore) -> None:
         for after in (-1, True, 1.0, "1", None):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from ... import AppendCondition, AppendRequest, Event, EventStore, Query, QueryItem
 from ...errors import InvalidEvent, InvalidInput, InvalidQuery
+from ...names import MAX_KEY_BYTES
 from .kit import happened
 
 BAD_NAMES = ["", "x" * 257, "a\x00b", "a\nb", "\x7f", "\x85", "\ud800", 1, None, b"x", ["x"]]
@@ -35,6 +38,10 @@ BAD_EVENTS: list[dict[str, Any]] = [
     {"data": [float("inf")]},
     {"data": "\ud800"},
     {"data": {"n": {"m": object}}},
+    {"data": {"n": b"x"}},
+    {"data": {1: "n"}},
+    {"data": {"at": datetime(2026, 12, 1)}},  # noqa: DTZ001
+    {"tags": {"course": "c1"}},
 ]
 
 
@@ -115,6 +122,18 @@ class BadInput:
             with pytest.raises(InvalidInput):
                 store.retag([huge], add=["x"])
         assert store.head() == 1
+
+    def test_the_longest_names_are_kept(self, store: EventStore) -> None:
+        some = random.Random(1)  # what repeats itself could be packed
+
+        def longest(size: int) -> str:
+            return "".join(chr(some.randrange(0x10000, 0x10FFFF)) for _ in range(size))
+
+        key = longest(MAX_KEY_BYTES // 4)
+        event = Event(longest(256), {}, tags=[longest(256) for _ in range(64)], subject=longest(256))
+        store.append(event.with_key(key), stream=longest(256))
+        (read,) = store.read(Query.of(QueryItem([event.type], event.tags, subject=event.subject, key=key)))
+        assert (read.tags, read.key, len(read.stream or "")) == (event.tags, key, 256)
 
     def test_huge_limits_are_no_limits(self, store: EventStore) -> None:
         store.append([happened(), happened()])

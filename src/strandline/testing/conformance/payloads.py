@@ -8,7 +8,7 @@ import pytest
 
 from ... import AppendRequest, Event, EventStore, Query
 from ...errors import AppendConditionFailed, InvalidInput, InvalidQuery
-from .kit import happened, is_refused, item, nothing_new, positions
+from .kit import happened, is_refused, item, nothing_new, positions, refusal
 
 HOLDS: list[tuple[dict[str, Any], Any]] = [
     ({"a": 1}, {"a": 1, "b": 2}),
@@ -230,6 +230,18 @@ class Payloads:
         with pytest.raises(InvalidQuery):
             store.exists(Query.of(item("x", where=lambda event: event.absent)))
         assert store.head() == 1
+
+    def test_a_matcher_of_two_arguments_gets_the_metadata(self, store: EventStore) -> None:
+        query = Query.of(
+            item("x", where=lambda event, metadata: metadata.get("user") == event.json()["user"])
+        )
+        if is_refused(store, query):
+            return
+        for user in ("ada", "bob"):
+            store.append(Event("A", {"user": "ada"}, tags=["x"], metadata={"user": user}))
+        assert positions(store.read(query)) == [1]
+        assert refusal(store, nothing_new(query)).conflict.position == 1
+        store.append(happened("A", "x", user="eve"), nothing_new(query, 1))
 
     def test_both_of_two_matchers_hold(self, store: EventStore) -> None:
         store.append([happened("A", n=1), happened("A", n=2, m=1), happened("A", n=3, m=1)])
