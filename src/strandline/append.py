@@ -10,7 +10,7 @@ import msgspec
 
 from .errors import InvalidInput, InvalidQuery, PayloadTooLarge
 from .event import Event, SequencedEvent, encode_sorted
-from .names import MAX_POSITION, check_tracking
+from .names import MAX_POSITION, an, check_tracking
 from .query import FrozenValue, Query
 from .speedups import native
 
@@ -236,6 +236,11 @@ class AppendResult(msgspec.Struct, frozen=True):
         """The last position: what a reader must have seen to have seen this append."""
         return self.last
 
+    @property
+    def changed(self) -> int:
+        """How many events a retag has changed; 0 for any other append."""
+        return 0
+
 
 class Check(msgspec.Struct, frozen=True):
     """What an append under `condition` would meet now, in one snapshot of the log.
@@ -323,7 +328,7 @@ def check_size(events: Sequence[Event], max_data_bytes: int) -> None:
             total += sum(len(name) + len(value) for name, value in event.metadata.items())
         if size > max_data_bytes:
             raise PayloadTooLarge(
-                f"the data of a {event.type} has {size:,} bytes, the limit is {max_data_bytes:,}",
+                f"the data of {an(event.type)} has {size:,} bytes, the limit is {max_data_bytes:,}",
                 hint="store large values elsewhere and their address in the event, or connect(max_data_bytes=…)",
             )
     if total > MAX_APPEND_BYTES:

@@ -17,6 +17,8 @@ from .errors import InvalidInput
 from .speedups import native
 from .tag_id import as_json
 
+_is_json = getattr(native, "is_json", None)  # native code that was built before has none
+
 # A decoder goes as deep as Python's stack has room: 1,000 calls, the caller's included.
 MAX_NESTING: Final = 900
 _TEXTS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -45,7 +47,7 @@ def is_too_deep(data: bytes) -> bool:
 def encode_value(value: Any, what: str, error: type[InvalidInput], *, hint: str) -> bytes:
     """Return a value as JSON. `datetime`, `UUID` and `Decimal` become text, all else that JSON has not is refused."""
     try:
-        if native is None or not native.is_json(value):
+        if _is_json is None or not _is_json(value):
             check_json(value, what, error)
         return msgspec.json.encode(value, enc_hook=as_json)
     except InvalidInput:

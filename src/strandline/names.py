@@ -17,6 +17,17 @@ RETAGGED = "$retagged"
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
+def an(name: str) -> str:
+    """Return a name with its article: a Course, an Address."""
+    is_spelt = len(name) == 1 or name[:2].isupper()
+    return f"{'an' if name.startswith(tuple('AEFHILMNORSXaeo' if is_spelt else 'AEIOaeio')) else 'a'} {name}"
+
+
+def counted(count: int, thing: str) -> str:
+    """Return how many things there are: 1 event, 2 events."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
 def check_name(value: object, kind: str, error: type[InvalidInput]) -> str:
     """Return `value` if it may be the text of a type, tag, stream or subject."""
     if type(value) is str and 0 < len(value) <= MAX_NAME and value.isascii() and value.isprintable():

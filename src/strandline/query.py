@@ -10,7 +10,17 @@ import msgspec
 
 from .errors import InvalidQuery
 from .event import SequencedEvent, encode_sorted
-from .names import RESERVED, RETAGGED, check_key, check_name, check_place, check_tags, index_tags, name_list
+from .names import (
+    RESERVED,
+    RETAGGED,
+    an,
+    check_key,
+    check_name,
+    check_place,
+    check_tags,
+    index_tags,
+    name_list,
+)
 from .speedups import native
 from .where import Payload, both, check_where, portable, where_matches
 
@@ -52,7 +62,7 @@ class FrozenValue:
         raise NotImplementedError
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a {type(self).__name__} does not change; {name!r} cannot be set")
+        raise AttributeError(f"{an(type(self).__name__)} does not change; {name!r} cannot be set")
 
     def __eq__(self, other: object) -> bool:
         return (

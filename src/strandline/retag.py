@@ -12,10 +12,10 @@ from typing import ClassVar, Protocol
 
 import msgspec
 
-from .append import check_position
+from .append import AppendResult, check_position
 from .errors import InvalidInput
 from .event import Event, SequencedEvent
-from .names import MAX_TAGS, RESERVED, RETAGGED, check_own_name, check_tags, name_list
+from .names import MAX_TAGS, RESERVED, RETAGGED, check_own_name, check_tags, counted, name_list
 from .query import Query
 from .tag_id import IdValue, TagId, id_text
 
@@ -41,10 +41,36 @@ class Change(msgspec.Struct, frozen=True):
         return tuple(sorted({*tags, *self.removed} - {*self.added}))
 
 
+class Retagged(AppendResult, frozen=True, eq=False):
+    """What came of a retag: where its `$retagged` events are, which `count` counts, and how many events it `changed`.
+
+    It is equal to the `AppendResult` with the same positions, because that is what it is to readers of the log.
+    """
+
+    changed: int = 0
+
+    @classmethod
+    def of(cls, result: AppendResult, changed: int) -> Retagged:
+        """Return the result of an append as that of a retag that changed so many events."""
+        return cls(result.first, result.last, result.count, result.duplicate, changed)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Retagged) and other.changed != self.changed:
+            return False
+        return isinstance(other, AppendResult) and _place(self) == _place(other)
+
+    def __hash__(self) -> int:
+        return hash(_place(self))
+
+
 class Changes(msgspec.Struct):
     """The data of a `$retagged` event."""
 
     changes: list[Change]
+
+
+def _place(result: AppendResult) -> tuple[int, int, int, bool]:
+    return result.first, result.last, result.count, result.duplicate
 
 
 _CHANGES = msgspec.json.Decoder(Changes)  # made here, by one thread: see domain/codec.py
@@ -73,7 +99,7 @@ class Retag:
         tags = self._wanted(event)
         if len(tags) > MAX_TAGS:
             raise InvalidInput(
-                f"event {event.position} would have {len(tags)} tags, the limit is {MAX_TAGS}",
+                f"event {event.position} would have {counted(len(tags), 'tag')}, the limit is {MAX_TAGS}",
                 hint="retag fewer events, or replace tags instead of adding",
             )
         return tuple(sorted(tags))
@@ -133,7 +159,7 @@ def retag_events(changes: Sequence[Change]) -> list[Event]:
     return [Event.of_store(RETAGGED, {"changes": chunk}) for chunk in chunks]
 
 
-def changes_of(event: SequencedEvent) -> list[Change]:
+def changes_of(event: Event | SequencedEvent) -> list[Change]:
     """What a `$retagged` event lists."""
     return _CHANGES.decode(event.data).changes
 

@@ -219,7 +219,8 @@ class EventStore:
         """Change the tags of events: `add=["vip"]`, or `replace={"student": ["s2"]}` for all `student:*`.
 
         The change is an append of `$retagged` events. It refuses open decisions whose query matches one of the
-        events with its old tags or with its new ones. If nothing would change, nothing is written and `count` is 0.
+        events with its old tags or with its new ones. `changed` says how many events have other tags now. If there are
+        none, nothing is written and `count` is 0.
         """
         return only(self.sequencer.run((self.retagging(query_or_positions, add, replace),)))
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from uuid import UUID
 
 from .errors import InvalidInput
-from .names import MAX_NAME, check_own_name
+from .names import MAX_NAME, an, check_own_name
 
 IdValue = str | int | UUID
 """What an id is made of."""
@@ -45,18 +45,18 @@ class TagId(str):
             raise InvalidInput("a TagId needs a kind", hint="write class CourseId(TagId): ... and use that")
         if isinstance(value, TagId) and not is_same_class(type(value), cls):
             raise InvalidInput(
-                f"{value!r} is not a {cls.__name__}",
+                f"{value!r} is not {an(cls.__name__)}",
                 hint=hint_of_twins(type(value), cls)
                 or f"pass the value as text if it is meant: {cls.__name__}(str(…))",
             )
         text = id_text(value)
         if text is None:
             raise InvalidInput(
-                f"a {cls.__name__} is text, a whole number or a UUID, not {type(value).__name__}",
+                f"{an(cls.__name__)} is text, a whole number or a UUID, not {type(value).__name__}",
                 hint=f'write {cls.__name__}("c1")',
             )
         if not text:
-            raise InvalidInput(f"a {cls.__name__} is not empty", hint=f'write {cls.__name__}("c1")')
+            raise InvalidInput(f"{an(cls.__name__)} is not empty", hint=f'write {cls.__name__}("c1")')
         return super().__new__(cls, text)
 
     @property

@@ -235,3 +235,21 @@ def test_data_over_the_limit_is_refused_before_a_store_is_made(cli):
     assert (done.code, done.out) == (2, "")
     assert "the limit is" in done.err
     assert not Path("new.db").exists()
+
+
+@pytest.mark.parametrize("data", ["{}", '{"a": 1}', "[]", "7", "-", "@event.json"])
+def test_data_in_the_place_of_the_type_is_refused_before_a_store_is_made(cli, data):
+    done = cli("append", "CourseDefined", data)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"error: TYPE is {data!r}, which is data: the store is missing\n"
+        "hint: run: strandline append URL CourseDefined '{…}', or set STRANDLINE_URL=school.db\n"
+    )
+    assert list(Path().iterdir()) == []
+
+
+def test_an_object_in_the_place_of_the_store_is_refused_before_a_store_is_made(process):
+    done = process("append", '{"kind": "A"}', "--type-from", "kind")
+    assert (done.code, done.out) == (2, "")
+    assert "which is data: the store is missing" in done.err
+    assert list(Path().iterdir()) == []

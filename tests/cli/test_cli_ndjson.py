@@ -49,7 +49,7 @@ def test_a_log_that_was_retagged_is_copied_without_its_retags(cli, process, scho
     lines = cli("read", school).out
     for written in (6, 0):
         done = process("append", "copy.db", "--ndjson", "-", "--chunk", "1", stdin=lines.encode())
-        assert (done.code, done.err) == (0, "")
+        assert (done.code, "warning" in done.err) == (0, written > 0)
         assert done.rows == [
             {
                 "lines": 7,
@@ -62,6 +62,22 @@ def test_a_log_that_was_retagged_is_copied_without_its_retags(cli, process, scho
         ]
     with strandline.connect("copy.db") as copy:
         assert [event.tags for event in copy.read(limit=1)] == [("course:c1", "topic:$retagged")]
+
+
+def test_a_copy_warns_once_that_events_get_another_time(cli, process, school):
+    lines = cli("read", school).out.encode()
+    done = process("append", "copy.db", "--ndjson", "-", "--chunk", "2", stdin=lines)
+    assert done.err == (
+        "warning: the events get the time of this append: their recorded_at, the conditions of their appends and the"
+        " history of their tags stay in the log that they come from\n"
+        "hint: a rule that looks at recorded_at decides otherwise here. strandline backup copies a file as it is,"
+        " pg_dump a PostgreSQL log\n"
+    )
+    assert process("append", "copy.db", "--ndjson", "-", stdin=lines).err == ""
+    told = json.loads(process("append", "other.db", "--ndjson", "-", "--json", stdin=lines).err)
+    assert (told["code"], told["retry"]) == ("times_change", "no")
+    own = json.dumps({"type": "A", "data": {"recorded_at": "x"}}).encode()
+    assert process("append", "own.db", "--ndjson", "-", stdin=own).err == ""
 
 
 BAD_LINES = [

@@ -143,3 +143,92 @@ def test_what_cannot_be_run_is_told(cli, school):
     assert "names no application" in cli("run", "running", school).err
     assert cli("run", "nowhere:app", school).code == 2
     assert cli("run", "running:app", "missing.db").code == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("def app(store:\n", "module 'broken' cannot be imported: SyntaxError: '(' was never closed"),
+        ("import no_such_module", "module 'broken' cannot be imported: ModuleNotFoundError: No module named"),
+        (
+            "from json import no_such_name",
+            "module 'broken' cannot be imported: ImportError: cannot import name",
+        ),
+        ("1 / 0", "module 'broken' cannot be imported: ZeroDivisionError: division by zero"),
+        ("def app(store):\n    return {}['workers']", "broken:app failed: KeyError: 'workers'"),
+    ],
+)
+def test_a_mistake_in_the_application_is_one_line_with_its_place(process, school, tmp_path, code, told):
+    (tmp_path / "broken.py").write_text(code)
+    ran = process("run", "broken:app", school, "--once")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"error: {told}")
+    assert f"broken.py:{code.count(chr(10)) + (not code.endswith(chr(10)))})" in ran.err
+    assert "\nhint: correct it. To see the whole traceback, " in ran.err
+    assert "Traceback" not in ran.err
+
+
+MODELS = """
+from strandline import DomainEvent, Projection, Query, TagId, on
+from strandline.follow import NdjsonFile, ReadModel
+
+class CourseId(TagId): ...
+
+class CourseDefined(DomainEvent):
+    course: CourseId
+    capacity: int = 0
+
+class Course(Projection, version=VERSION):
+    id: CourseId
+    capacity: int = 0
+
+    @on
+    def defined(self, event: CourseDefined) -> None:
+        self.capacity = event.capacity
+
+courses = ReadModel(Course, table="courses")
+
+def app(store):
+    yield courses.worker(store)
+    yield store.outbox("courses", Query.types("CourseDefined"), "file", NdjsonFile("published.ndjson"))
+"""
+
+
+def test_a_read_model_to_be_rebuilt_stops_no_other(process, school, tmp_path):
+    (tmp_path / "modelling.py").write_text(MODELS.replace("VERSION", "1"))
+    assert process("run", "modelling:app", school, "--once").code == 0
+    with strandline.connect(school) as store:
+        store.append(Event("CourseDefined", {"course": "c9"}, tags=["course:c9"]))
+    (tmp_path / "modelling.py").write_text(MODELS.replace("VERSION", "2"))
+    ran = process("run", "modelling:app", school, "--once")
+    assert ran.code == 2
+    assert ran.err.startswith(
+        "warning: model:courses waits: 'model:courses' was made by another version of its projection\n"
+        f"hint: run: strandline models rebuild modelling:courses {school}\n"
+    )
+    assert len((tmp_path / "published.ndjson").read_text().splitlines()) == 3
+
+
+def test_a_read_model_goes_on_when_it_was_rebuilt(command, process, school, tmp_path):
+    (tmp_path / "modelling.py").write_text(MODELS.replace("VERSION", "1"))
+    assert process("run", "modelling:app", school, "--once").code == 0
+    (tmp_path / "modelling.py").write_text(MODELS.replace("VERSION", "2"))
+    arguments = [*command, "run", "modelling:app", school]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        assert running.stderr
+        read_until(running.stderr, "model:courses waits")
+        assert process("models", "rebuild", "modelling:courses", school).code == 0
+        read_until(running.stdout, "model:courses running")
+        running.send_signal(signal.SIGTERM)
+        running.communicate(timeout=60)
+        assert running.returncode == 0
+
+
+def test_an_application_may_make_its_log(process, tmp_path):
+    (tmp_path / "modelling.py").write_text(MODELS.replace("VERSION", "1"))
+    refused = process("run", "modelling:app", "first.db", "--once")
+    assert (refused.code, (tmp_path / "first.db").exists()) == (2, False)
+    assert "hint: check the URL; if the log is to begin with this application, add --create" in refused.err
+    assert process("run", "modelling:app", "first.db", "--once", "--create").code == 0
+    assert (tmp_path / "first.db").exists()

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import msgspec
 import pytest
@@ -608,13 +608,34 @@ def a_command_that_asks_for_any_projection() -> None:
     def odd(state: Projection) -> Any: ...
 
 
-@mistake("asks for a Idle, which handles no event", "add a method to Idle: @on")
+@mistake("asks for an Idle, which handles no event", "add a method to Idle: @on")
 def a_command_that_asks_for_what_handles_no_event() -> None:
     class Idle(Projection):
         id: CourseId
 
     @command
     def odd(idle: Idle) -> Any: ...
+
+
+@mistake(r"Folded\.defined \(.*\) returns a new Folded, which would be lost", "write def defined")
+def a_handler_that_returns_a_new_state() -> None:
+    class Folded(Projection):
+        id: CourseId
+        capacity: int = 0
+
+        @on
+        def defined(self, event: CourseDefined) -> Folded:
+            return Folded(self.id)
+
+
+@mistake("returns a new Folded, which would be lost", "write def defined")
+def a_handler_that_returns_itself() -> None:
+    class Folded(Projection):
+        id: CourseId
+
+        @on
+        def defined(self, event: CourseDefined) -> Self:
+            return self
 
 
 @mistake("the command name 'order:cancel' has a colon", 'name="order.cancel"')

@@ -363,7 +363,7 @@ def without_any(courses: list[Course]) -> Any: ...
 
 
 def test_what_a_store_would_refuse_is_refused() -> None:
-    given().when(wrong, Course("c1"), "value").then_raises(InvalidEvent, match="gave a int")
+    given().when(wrong, Course("c1"), "value").then_raises(InvalidEvent, match="gave an int")
     given().when(wrong, Course("c1"), "none").then_nothing()
     given().when(without_any, []).then_raises(InvalidQuery, match="depends on nothing")
 

@@ -12,7 +12,7 @@ import pytest
 from enrolment import Course, CourseId, Invoices, InvoiceWritten, Student, StudentId, StudentSubscribed
 
 from places import Place
-from strandline import DomainEvent, Event, EventStore, InvalidEvent, MissingTags, command
+from strandline import DomainEvent, Event, EventStore, InvalidEvent, MissingTags, Projection, command, on
 from strandline.testing import given
 
 
@@ -136,3 +136,48 @@ def test_one_of_the_tags_or_a_type_that_is_asked_for_is_enough(place: Place) -> 
         store.execute(bill_anyone, Invoices())
         store.append(Noted(text="n"))
         assert store.head() == 7
+
+
+class Untagged(DomainEvent):
+    course: str
+    student: StudentId
+
+
+def test_a_handler_that_no_event_reaches_is_told_where_the_class_is_made() -> None:
+    with pytest.warns(MissingTags) as told:
+
+        class Lost(Projection):
+            id: CourseId
+            taken: int = 0
+
+            @on
+            def subscribed(self, event: Untagged) -> None:
+                self.taken += 1
+
+    assert [str(each.message) for each in told] == [
+        (
+            "Lost.subscribed is never called: Untagged has no field of the type CourseId, so it has no tag of a Lost;"
+            " write id: CourseId in Untagged, or leave the handler out"
+        )
+    ]
+    assert told[0].filename == __file__
+
+
+def test_a_handler_of_events_that_add_their_tags_is_right(recwarn: pytest.WarningsRecorder) -> None:
+    class Adding(Untagged, type="Adding"):
+        def to_event(self, **options: Any) -> Event:
+            return super().to_event(**options).with_tags(f"course:{self.course}")
+
+    class Found(Projection):
+        id: CourseId
+
+        @on
+        def subscribed(self, event: Adding) -> None: ...
+
+    class Twice(Projection):
+        student: StudentId
+
+        @on
+        def subscribed(self, event: Untagged) -> None: ...
+
+    assert not recwarn.list

@@ -198,6 +198,8 @@ def test_waiting_for_a_position(place: Place, store: EventStore) -> None:
         with pytest.raises(Unavailable, match="not up to 99"):
             reader.wait_for(99, timeout=0.05)
         assert not outcome
+        with pytest.raises(Unavailable, match="is not up to 1000000000, for the head of this log is 6"):
+            reader.wait_for(10**9, timeout=600)
     assert outcome == [6]
 
 

@@ -1,6 +1,7 @@
 """The `strandline` command: its subcommands, its errors, its exit code."""
 
 import io
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -85,6 +86,9 @@ def root(
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code; errors are shown, not raised."""
     as_json = "--json" in arguments
+    logging.getLogger("strandline").addHandler(
+        logging.NullHandler()
+    )  # commands say themselves what went wrong
     _prepare_streams()
     try:
         code = app(list(arguments), prog_name="strandline", standalone_mode=False)

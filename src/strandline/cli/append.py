@@ -1,6 +1,7 @@
 """`strandline append`: write an event, or many from a file."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from strandline import AppendCondition, AppendResult, Event, InvalidInput, Query
 from strandline.append import MAX_DATA_BYTES, check_size
 from strandline.engine.open import DEFAULT_LOG, without_password
 
-from .event_data import event_data
+from .event_data import event_data, is_data
 from .foreign import IdFrom, Reader, TagFrom, TypeFrom, foreign_reader
 from .ndjson import append_lines, read_own
 from .options import URL_VARIABLE, Json, Log, Url, opened, parse_query, store_url
@@ -107,7 +108,8 @@ def run(
     Exit code 1 if it was refused. A store that does not exist is created. With --ndjson, write many:
     each line is an event as `read --json` shows it, and an append of its own. Lines with an id are
     never written twice, so the same file may be sent again; lines with the $retagged events of a store are
-    skipped, tags are in the lines already. With --type-from there is no TYPE, and DATA
+    skipped, tags are in the lines already. Events of another log get the time of this append, and a warning says so.
+    With --type-from there is no TYPE, and DATA
     or each line is any JSON object, which becomes the data of its event.
     """
     foreign = foreign_reader(type_from, tag_from, id_from)
@@ -144,6 +146,11 @@ def _arrange(url: str | None, name: str | None, data: str | None) -> tuple[str, 
         return default, url, name
     if name is None:
         raise InvalidInput("an event has a type", hint="run: strandline append URL TYPE '{…}'")
+    if is_data(name):
+        raise InvalidInput(
+            f"TYPE is {name!r:.60}, which is data: the store is missing",
+            hint=f"run: strandline append URL {shlex.quote(url or 'TYPE')} '{{…}}', or set {URL_VARIABLE}=school.db",
+        )
     return store_url(url), name, data
 
 
@@ -156,6 +163,11 @@ def _arrange_foreign(url: str | None, data: str | None, surplus: str | None) -> 
     default = os.environ.get(URL_VARIABLE, "")
     if default and data is None and url is not None and not _names_a_store(url):
         return default, url
+    if url is not None and is_data(url):
+        raise InvalidInput(
+            f"URL is {url!r:.60}, which is data: the store is missing",
+            hint=f"run: strandline append URL '{{…}}' --type-from PATH, or set {URL_VARIABLE}=school.db",
+        )
     return store_url(url), data
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import shlex
 import sys
+import traceback
 from collections.abc import Iterable
 from typing import Any
 
-from strandline import EventStore, InvalidInput, NotFound, Projection
+from strandline import EventStore, InvalidInput, NotFound, Projection, StrandlineError
 from strandline.follow import ReadModel, Worker
+from strandline.follow.models.read_model import is_collecting
 
 _HINT = "write module:function, where function(store) returns a list of workers"
 _MODEL_HINT = (
@@ -22,8 +25,7 @@ def workers_of(name: str, store: EventStore) -> list[Worker]:
     """The workers of the application `module:function`."""
     function = _function(name)
     _refuse_other_arguments(name, function, store)
-    made = function(store)
-    workers = list(made) if isinstance(made, Iterable) else [made]
+    workers = _made(name, function, store)
     for worker in workers:
         if not isinstance(worker, Worker):
             raise InvalidInput(
@@ -34,6 +36,30 @@ def workers_of(name: str, store: EventStore) -> list[Worker]:
     if not workers or len({*names}) < len(names):
         raise InvalidInput(f"{name} returned no workers, or two of one name: {names}", hint=_HINT)
     return workers
+
+
+def _made(name: str, function: Any, store: EventStore) -> list[Any]:
+    token = is_collecting.set(True)
+    try:
+        made = function(store)
+        return list(made) if isinstance(made, Iterable) else [made]
+    except StrandlineError:
+        raise
+    except Exception as error:
+        call = f"call it: {name.partition(':')[2]}(strandline.connect(URL))"
+        raise _failed(f"{name} failed", error, call) from error
+    finally:
+        is_collecting.reset(token)
+
+
+def rebuild_command(name: str, worker: Worker, url: str) -> str:
+    """Return the command that makes the table of a read model anew, for a worker of the application `module:function`."""
+    module_name = name.partition(":")[0]
+    table = worker.name.removeprefix("model:")
+    for attribute, value in vars(sys.modules[module_name]).items():
+        if isinstance(value, ReadModel) and value.table == table:
+            return f"strandline models rebuild {module_name}:{attribute} {shlex.quote(url)}"
+    return f"strandline models rebuild MODULE:PROJECTION {shlex.quote(url)} --table {table}"
 
 
 def worker_named(name: str, workers: list[Worker]) -> Worker:
@@ -64,6 +90,18 @@ def _function(name: str) -> Any:
     return found
 
 
+def _failed(what: str, error: Exception, repeat: str) -> InvalidInput:
+    """Return the error to show for one in the code of an application: what it is, and in which line."""
+    said = traceback.format_exception_only(error)[-1].strip()
+    place = f"{error.filename}:{error.lineno}" if isinstance(error, SyntaxError) else _place(error)
+    return InvalidInput(f"{what}: {said} ({place})", hint=f"correct it. To see the whole traceback, {repeat}")
+
+
+def _place(error: Exception) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{last.filename}:{last.lineno}"
+
+
 def _refuse_other_arguments(name: str, function: Any, store: EventStore) -> None:
     try:
         takes = inspect.signature(function)
@@ -87,9 +125,17 @@ def _imported(name: str, what: str, hint: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module is there; what it needs is not
-        raise InvalidInput(f"there is no module {error.name!r} here", hint=hint) from error
+        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
+            raise InvalidInput(f"there is no module {error.name!r} here", hint=hint) from error
+        raise _failed(
+            f"module {module_name!r} cannot be imported", error, f"run: python -c 'import {module_name}'"
+        ) from error
+    except StrandlineError:
+        raise
+    except Exception as error:
+        raise _failed(
+            f"module {module_name!r} cannot be imported", error, f"run: python -c 'import {module_name}'"
+        ) from error
     if not hasattr(module, attribute):
         raise InvalidInput(f"module {module_name!r} has no {attribute!r}", hint=hint)
     return getattr(module, attribute)

@@ -29,6 +29,17 @@ def event_data(text: str | None, *, raw: bool) -> bytes:
     return data
 
 
+def is_data(word: str) -> bool:
+    """Return whether a word of the command line can only be DATA: JSON, @FILE, or - for stdin."""
+    if word == "-" or word.startswith("@"):
+        return True
+    try:
+        msgspec.json.decode(word)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
 def piped_in() -> BinaryIO:
     """What is piped in."""
     if sys.stdin is None:  # closed by the caller: strandline … <&-

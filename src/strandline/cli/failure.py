@@ -44,6 +44,15 @@ def report(error: Exception, *, as_json: bool) -> int:
     return error.exit_code if isinstance(error, StrandlineError) else USAGE
 
 
+def warn(code: str, message: str, hint: str, *, as_json: bool) -> None:
+    """Show on stderr what went well, but not as one may expect."""
+    if as_json:
+        sys.stderr.write(msgspec.json.encode(Failure(code, message, hint, "no")).decode() + "\n")
+    else:
+        _print_line("warning: ", "bold yellow", message)
+        _print_line("hint: ", "bold cyan", hint)
+
+
 def leave_closed_pipe() -> None:
     """Let the interpreter end quietly although nobody reads its output any more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -25,7 +25,7 @@ from strandline.append import MAX_DATA_BYTES, check_size
 from strandline.names import RETAGGED
 
 from .event_data import piped_in
-from .failure import REFUSED, report
+from .failure import REFUSED, report, warn
 from .options import opened
 from .progress import progress
 from .screen import facts, for_people, write_json
@@ -39,6 +39,8 @@ class Chunk(msgspec.Struct):
     requests: list[tuple[int, AppendRequest]]
     lines: int = 0
     consumed: int = 0
+    have_times: bool = False
+    """Whether events come from a log, which has recorded when they happened."""
 
 
 class Imported(msgspec.Struct):
@@ -54,6 +56,7 @@ class Imported(msgspec.Struct):
 
 class _Line(msgspec.Struct):
     type: Any = None
+    recorded_at: Any = None
 
 
 _LINE = msgspec.json.Decoder(_Line)  # made here, by one thread: see domain/codec.py
@@ -73,9 +76,14 @@ def append_lines(url: str, log: str, source: str, chunk: int, read: LineReader, 
             # Before the store is opened: where nothing is right, no file is made.
             first = next(chunks, Chunk([]))
         with opened(url, log) as store, progress("appending") as step, _told_how_far(done):
+            is_told = False
             for each in chain([first], chunks):
+                written = done.written
                 for failure in _append(store, each, done):
                     report(failure, as_json=as_json)
+                if each.have_times and done.written > written and not is_told:
+                    _warn_of_times(as_json=as_json)
+                    is_told = True
                 step(each.consumed, _size(file))
             done.head = store.head()
     _show(done, as_json=as_json)
@@ -84,12 +92,33 @@ def append_lines(url: str, log: str, source: str, chunk: int, read: LineReader, 
 
 
 def _is_retag(line: bytes) -> bool:
-    if RETAGGED.encode() not in line:
-        return False
+    return RETAGGED.encode() in line and _looked_at(line).type == RETAGGED
+
+
+def _has_time(line: bytes) -> bool:
+    return b'"recorded_at"' in line and _looked_at(line).recorded_at is not None
+
+
+def _looked_at(line: bytes) -> _Line:
     try:
-        return bool(_LINE.decode(line).type == RETAGGED)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):  # whoever reads the event says what is wrong
-        return False
+        return _LINE.decode(line)
+    except (
+        msgspec.DecodeError,
+        UnicodeError,
+        RecursionError,
+    ):  # the one that reads the event says what is wrong
+        return _Line()
+
+
+def _warn_of_times(*, as_json: bool) -> None:
+    warn(
+        "times_change",
+        "the events get the time of this append: their recorded_at, the conditions of their appends and the history"
+        " of their tags stay in the log that they come from",
+        "a rule that looks at recorded_at decides otherwise here. strandline backup copies a file as it is, pg_dump a"
+        " PostgreSQL log",
+        as_json=as_json,
+    )
 
 
 @contextlib.contextmanager
@@ -118,7 +147,9 @@ def _chunks(file: BinaryIO, size: int, read: LineReader) -> Iterator[Chunk]:
         events = [(number, _event(read, number, line)) for number, line in listed]
         requests = [(number, AppendRequest(event)) for number, event in events if event is not None]
         consumed += sum(len(line) for _, line in listed)
-        yield Chunk(requests, len(listed), consumed)
+        yield Chunk(
+            requests, len(listed), consumed, read is read_own and any(_has_time(line) for _, line in listed)
+        )
 
 
 def _append(store: EventStore, chunk: Chunk, done: Imported) -> Iterator[EventIdConflict]:

@@ -14,12 +14,14 @@ import msgspec
 import typer
 from rich.live import Live
 
-from strandline import Unavailable
-from strandline.engine.open import DEFAULT_LOG
+from strandline import EventStore, FollowerFailed, NotFound, Unavailable
+from strandline.engine.open import DEFAULT_LOG, without_password
 from strandline.follow import FollowerStatus, Worker
+from strandline.names import counted
 
-from .application import workers_of
-from .options import Json, Log, Url, open_existing
+from .application import rebuild_command, workers_of
+from .failure import warn
+from .options import Json, Log, Url, opened, store_url
 from .screen import console, for_people, note, table_of, visible, write_json
 from .status_table import HEADINGS, cells
 
@@ -27,6 +29,8 @@ NAME = "run"
 EXAMPLE = "strandline run school:app school.db --once"
 
 LOOK_SECONDS = 0.5
+OBSTACLE_SECONDS = 1.0
+"""How often to see whether a worker that could not run can run now."""
 
 Application = Annotated[
     str,
@@ -36,6 +40,8 @@ Application = Annotated[
 ]
 Once = Annotated[bool, typer.Option("--once", help="End when all have reached the present head.")]
 
+Create = Annotated[bool, typer.Option("--create", help="Make the log if there is none yet.")]
+
 Show = Callable[[list[FollowerStatus]], None]
 
 
@@ -44,16 +50,21 @@ def run(
     url: Url = None,
     *,
     once: Once = False,
+    create: Create = False,
     log: Log = DEFAULT_LOG,
     as_json: Json = False,
 ) -> None:
     """Run an application's followers, automations and outboxes.
 
-    Ctrl-C or SIGTERM ends it: what was begun is finished first. If one of them fails, all end.
+    Ctrl-C or SIGTERM ends it: what was begun is finished first. If one of them fails, all end. A read model whose table
+    has to be rebuilt stops no other: it waits until that was done.
     """
-    with open_existing(url, log) as store:
+    place = store_url(url)
+    with _opened(place, log, create=create) as store:
         workers = workers_of(application, store)
-        crew = Crew(workers, until=store.head() if once else None)
+        crew = Crew(
+            workers, until=store.head() if once else None, tell=_teller(application, place, as_json=as_json)
+        )
         with _showing(as_json=as_json) as show, crew.ended_by_signals():
             crew.start()
             while not crew.is_over.wait(LOOK_SECONDS):
@@ -67,9 +78,12 @@ def run(
 class Crew:
     """Workers, each in a thread; they end together."""
 
-    def __init__(self, workers: list[Worker], *, until: int | None) -> None:
+    def __init__(
+        self, workers: list[Worker], *, until: int | None, tell: Callable[[Worker, FollowerFailed], None]
+    ) -> None:
         self._workers = workers
         self._until = until
+        self._tell = tell
         self._threads = [
             threading.Thread(target=self._run, args=(worker,), name=worker.name, daemon=True)
             for worker in workers
@@ -113,7 +127,11 @@ class Crew:
 
     def _run(self, worker: Worker) -> None:
         try:
-            worker.run(until=self._until)
+            obstacle = self._wait_for(worker)
+            if obstacle is None:
+                worker.run(until=self._until)
+            elif self._until is not None:
+                self.failures.append(obstacle)
         except BaseException as error:  # noqa: BLE001  (it is raised again when all have ended)
             self.failures.append(error)
             self.is_over.set()
@@ -121,6 +139,31 @@ class Crew:
             self._still_running -= 1
             if not self._still_running:
                 self.is_over.set()
+
+    def _wait_for(self, worker: Worker) -> FollowerFailed | None:
+        """Wait until nothing prevents a worker from running, or they are to end; return what still prevents it."""
+        obstacle = worker.obstacle()
+        if obstacle is not None:
+            self._tell(worker, obstacle)
+        while obstacle is not None and self._until is None and not self.is_over.wait(OBSTACLE_SECONDS):
+            obstacle = worker.obstacle()
+        return obstacle
+
+
+def _opened(place: str, log: str, *, create: bool) -> EventStore:
+    try:
+        return opened(place, log, create=create)
+    except NotFound as error:
+        error.advise("check the URL; if the log is to begin with this application, add --create")
+        raise
+
+
+def _teller(application: str, place: str, *, as_json: bool) -> Callable[[Worker, FollowerFailed], None]:
+    def tell(worker: Worker, obstacle: FollowerFailed) -> None:
+        command = rebuild_command(application, worker, without_password(place))
+        warn(obstacle.code, f"{worker.name} waits: {obstacle}", f"run: {command}", as_json=as_json)
+
+    return tell
 
 
 def _look(workers: list[Worker], show: Show) -> None:
@@ -158,7 +201,7 @@ class _Lines:
         if self._as_json:
             write_json(msgspec.structs.asdict(status))
             return
-        letters = f", {status.dead_letters:,} dead letters" if status.dead_letters else ""
+        letters = f", {counted(status.dead_letters, 'dead letter')}" if status.dead_letters else ""
         error = f": {status.error}" if status.error else ""
         line = f"{status.name} {status.state} at {status.position} of {status.head}{letters}{error}"
         sys.stdout.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {visible(line)}\n")

@@ -10,6 +10,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 import msgspec
 
 from ..errors import InvalidEvent
+from ..names import an
 
 OURS = "strandline"
 """The extension with what CloudEvents has no attribute for. An event that has it comes back as it was."""
@@ -72,7 +73,7 @@ def canonical(name: str, value: object) -> str:
             return base64.b64encode(value).decode()
         case datetime():
             return rfc3339(value)
-    raise bad_attribute(name, f"is a {type(value).__name__}")
+    raise bad_attribute(name, f"is {an(type(value).__name__)}")
 
 
 def check_text(value: object, name: str) -> str:

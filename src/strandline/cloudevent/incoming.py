@@ -11,6 +11,7 @@ import msgspec
 
 from ..errors import InvalidEvent
 from ..event import Event
+from ..names import an
 from .attributes import (
     OURS,
     SHAPE,
@@ -72,7 +73,7 @@ def _fields(cloudevent: Mapping[str, Any] | str | bytes | CloudEventObject) -> M
     elif hasattr(cloudevent, "get_attributes") and hasattr(cloudevent, "get_data"):
         fields = {**cloudevent.get_attributes(), "data": cloudevent.get_data()}
     if not isinstance(fields, Mapping):
-        raise InvalidEvent(f"a {type(fields).__name__} is no CloudEvent", hint=SHAPE)
+        raise InvalidEvent(f"{an(type(fields).__name__)} is no CloudEvent", hint=SHAPE)
     return fields
 
 

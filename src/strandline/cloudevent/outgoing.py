@@ -11,6 +11,7 @@ import msgspec
 
 from ..errors import InvalidEvent
 from ..event import Event, SequencedEvent
+from ..names import an
 from .attributes import OURS, TAGS, check_text, foreign_id, is_json, is_kept, is_name, rfc3339
 
 SOURCE = "strandline"
@@ -26,7 +27,7 @@ def to_cloudevent(event: Event | SequencedEvent, *, source: str = SOURCE) -> dic
     """
     if not isinstance(event, (Event, SequencedEvent)):
         raise InvalidEvent(
-            f"a {type(event).__name__} is no event of a log", hint="pass an Event: event.to_event()"
+            f"{an(type(event).__name__)} is no event of a log", hint="pass an Event: event.to_event()"
         )
     ours = {"id": str(event.id), "metadata": event.metadata}
     attributes = {"source": check_text(source, "source"), "id": str(event.id)} | _kept_in_metadata(event)

@@ -17,7 +17,7 @@ from ..activity import DECIDING, doing
 from ..append import AppendResult
 from ..errors import InvalidEvent, InvalidInput
 from ..event import Event, SequencedEvent, check_metadata
-from ..names import check_flag, check_key, check_name, name_list
+from ..names import an, check_flag, check_key, check_name, name_list
 from .annotations import Names, names_here
 from .event import VERSION, DomainEvent
 from .handlers import check_events
@@ -123,7 +123,7 @@ class Command(Generic[P, R]):
         """
         if not isinstance(event, (Event, SequencedEvent)):
             raise InvalidInput(
-                f"a command is caused by an event that has an id, not by a {type(event).__name__}",
+                f"a command is caused by an event that has an id, not by {an(type(event).__name__)}",
                 hint="pass an event that was read from the log, or an Event",
             )
         correlation = event.metadata.get(CORRELATION, str(event.id))
@@ -308,4 +308,4 @@ def refuse_lost(name: str, events: list[Event | DomainEvent], value: object, hin
 
 
 def _no_event(name: str, given: object, hint: str) -> InvalidEvent:
-    return InvalidEvent(f"{name} gave a {type(given).__name__} where an event belongs", hint=hint)
+    return InvalidEvent(f"{name} gave {an(type(given).__name__)} where an event belongs", hint=hint)

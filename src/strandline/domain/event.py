@@ -12,7 +12,7 @@ import msgspec
 from ..callables import never_runs
 from ..errors import InvalidEvent, InvalidInput
 from ..event import Event, SequencedEvent
-from ..names import check_own_name, check_tags
+from ..names import an, check_own_name, check_tags
 from ..tag_id import TagId, as_ids
 from . import codec
 from .annotations import Unresolved, name_of, names_here, own_annotations
@@ -175,7 +175,7 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
         }:
             raise InvalidEvent(
                 f"{VERSION!r} in the metadata is the version of the data, which is {cls.event_version}"
-                f" for a {cls.__name__}, not {metadata[VERSION]!r:.40}",
+                f" for {an(cls.__name__)}, not {metadata[VERSION]!r:.40}",
                 hint="give it another name: app_version",
             )
         if cls.event_version > 1:
@@ -211,12 +211,12 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
         """The typed form of an event of the log, older versions upcast."""
         if not isinstance(event, (Event, SequencedEvent)):
             raise InvalidEvent(
-                f"a {type(event).__name__} is no event of a log", hint="pass an event that was read"
+                f"{an(type(event).__name__)} is no event of a log", hint="pass an event that was read"
             )
         shape = event_shape(cls)
         if event.type != cls.event_type:
             raise InvalidEvent(
-                f"{_name(event)} is not a {cls.__name__}, whose type is {cls.event_type}",
+                f"{_name(event)} is not {an(cls.__name__)}, whose type is {cls.event_type}",
                 hint="look at event.type first",
             )
         version = _version_of(event)
@@ -250,7 +250,7 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, metaclass=EventMeta
                 ) from error
             if not isinstance(data, dict):
                 raise InvalidEvent(
-                    f"the upcast of {_name(event)} from version {step} gave a {type(data).__name__}",
+                    f"the upcast of {_name(event)} from version {step} gave {an(type(data).__name__)}",
                     hint=f"let @upcast({step}) of {cls.__name__} return the data: a dict",
                 )
         return data

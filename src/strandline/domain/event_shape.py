@@ -18,6 +18,7 @@ from msgspec import inspect as shapes
 from msgspec.structs import FieldInfo
 
 from ..errors import InvalidEvent
+from ..names import an
 from ..tag_id import TagId, is_same_class
 from . import codec
 from .annotations import Names, Unresolved, name_of, names_of, own_annotations, resolve, text_of
@@ -286,7 +287,7 @@ def _tag_id(cls: type[DomainEvent], field: str, kind: Any, inside: str) -> Itera
         )
     if inside:
         raise InvalidEvent(
-            f"{name_of(cls)}.{field}: a {kind.__name__} in {inside} would be no tag",
+            f"{name_of(cls)}.{field}: {an(kind.__name__)} in {inside} would be no tag",
             hint=f"write str there, and give the event a field that is: {kind.prefix}s: list[{kind.__name__}]",
         )
     yield kind
@@ -302,6 +303,6 @@ def _tags_of(value: Any, field: str, kind: type[TagId]) -> Iterator[str]:
     elif value is not None:
         meant = repr(str(value)) if type(value) in (str, int, UUID) else "…"
         raise InvalidEvent(
-            f"{field}: {value!r:.80} is in the place of a {kind.__name__}",
+            f"{field}: {value!r:.80} is in the place of {an(kind.__name__)}",
             hint=f"write {kind.__name__}({meant:.80})",
         )

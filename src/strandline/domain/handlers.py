@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..callables import never_runs
 from ..errors import InvalidInput
 from ..event import SequencedEvent
+from ..names import an, counted
 from ..tag_id import is_same_class
 from .annotations import (
     Names,
@@ -83,7 +84,7 @@ def mark(
     """Mark what is a handler; in the body of its class too, where something else may take its name."""
     if isinstance(handler, (staticmethod, classmethod, property)):
         raise InvalidInput(
-            f"@on is above a {type(handler).__name__}, which is no plain method",
+            f"@on is above {an(type(handler).__name__)}, which is no plain method",
             hint="write: @on def … without staticmethod, classmethod or property",
         )
     name = getattr(handler, "__name__", "")
@@ -134,9 +135,10 @@ def handlers_of(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
             raise InvalidInput(
                 f"{where} is no plain method", hint="write: @on def … without staticmethod, async or yield"
             )
+        _refuse_new_state(cls, function, where)
         if not 1 <= len(parameters) <= 2 or any(each.kind not in _POSITIONAL for each in parameters):
             raise InvalidInput(
-                f"{where} takes {len(parameters)} parameters",
+                f"{where} takes {counted(len(parameters), 'parameter')}",
                 hint="a handler takes the event, and if it likes the recorded one: (self, event, recorded)",
             )
         named, conflicts = function.__on__
@@ -154,6 +156,20 @@ def handlers_of(cls: type[Projection], here: Names | None) -> Iterator[Handler]:
             conflicts=conflicts,
             takes_recorded=len(parameters) == 2,
             blind_code=None if may_look(function, parameters[0].name) else function.__code__,
+        )
+
+
+def _refuse_new_state(cls: type[Projection], function: Any, where: str) -> None:
+    """Refuse a handler that says that it returns a new state, as in a functional fold: it would be lost."""
+    from .projection import Projection
+
+    returned = inspect.signature(function).return_annotation
+    text = returned.strip("'\"").rpartition(".")[2] if isinstance(returned, str) else None
+    is_class = isinstance(returned, type) and issubclass(returned, Projection)
+    if is_class or returned is typing.Self or text in {"Self", cls.__name__}:
+        raise InvalidInput(
+            f"{where} returns a new {cls.__name__}, which would be lost: a handler changes the state that it is called on",
+            hint=f"write def {function.__name__}(self, event) -> None: self.taken += 1",
         )
 
 

@@ -13,7 +13,7 @@ from .steps import TellMissingTags
 
 
 class MissingTags(UserWarning):
-    """An event carries none of the tags that its boundary is scoped by."""
+    """An event carries none of the tags that its boundary is scoped by, or a handler takes events that never have them."""
 
 
 def without_tags(boundary: Sequence[QueryItem], events: Sequence[Event]) -> list[TellMissingTags]:

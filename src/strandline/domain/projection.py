@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypeVar, overload
 
 from ..errors import InvalidInput
 from ..event import SequencedEvent
-from ..names import check_flag
+from ..names import check_flag, counted
 from ..query import Query
 from ..tag_id import IdValue, TagId
 from .annotations import name_of, names_here
@@ -93,7 +93,7 @@ class Projection:
         if len(key) != len(shape.key):
             expected = ", ".join(f"{name}: {kind.__name__}" for name, kind in shape.key)
             raise InvalidInput(
-                f"{type(self).__name__} is built from ({expected}), not from {len(key)} values",
+                f"{type(self).__name__} is built from ({expected}), not from {counted(len(key), 'value')}",
                 hint=f"write {type(self).__name__}({', '.join(repr(name) for name, _ in shape.key)})",
             )
         kinds = shape.kinds

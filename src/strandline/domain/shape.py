@@ -6,6 +6,7 @@ import contextlib
 import copy
 import functools
 import inspect
+import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -21,6 +22,7 @@ from ..tag_id import TagId
 from .annotations import (
     Names,
     Unresolved,
+    callers,
     is_class_var,
     meant,
     name_of,
@@ -34,6 +36,7 @@ from .clashes import refuse_clashes
 from .event import DomainEvent, quick_decoder, reader
 from .event_shape import FIELD, event_shape, without_colon
 from .handlers import Handler, handlers_of
+from .missing_tags import MissingTags
 from .usual import native
 
 if TYPE_CHECKING:
@@ -72,6 +75,7 @@ class Shape:
         for handler in handlers_of(cls, here):
             for event in handler.classes:
                 self._add_handler(cls, handler, event)
+        self._warn_of_unreached(cls)
         refuse_clashes(name_of(cls), (), self.tag_kinds)
         self._types = tuple(sorted(self.handlers))
         self._guarded = tuple(name for name in self._types if self.handlers[name][0].conflicts)
@@ -188,6 +192,22 @@ class Shape:
                 hint=f"give it the value that it has before the first event: {name}: {text_of(kind)} = …; "
                 f"if it is the key, a kind of TagId: class {name_of(cls).rpartition('.')[2]}Id(TagId): ...",
             )
+
+    def _warn_of_unreached(self, cls: type[Projection]) -> None:
+        """Warn of a handler whose events have no field for an id of the key. Only tags given by hand lead to it."""
+        for handler, event in self.handlers.values():
+            if event.to_event is not DomainEvent.to_event:  # it may add tags
+                continue
+            carried = {kind.prefix for kind in event_shape(event).tag_kinds}
+            for name, kind in self.key:
+                if kind.prefix not in carried:
+                    warnings.warn(
+                        f"{name_of(cls)}.{handler.name} is never called: {event.__name__} has no field of the type"
+                        f" {kind.__name__}, so it has no tag of a {name_of(cls)}; write {name}: {kind.__name__} in"
+                        f" {event.__name__}, or leave the handler out",
+                        MissingTags,
+                        stacklevel=callers(),
+                    )
 
     def _add_handler(self, cls: type[Projection], handler: Handler, event: type[DomainEvent]) -> None:
         known = self.handlers.get(event.event_type)

@@ -13,7 +13,7 @@ from uuid import UUID
 from ..callables import is_async
 from ..errors import InvalidInput, InvalidQuery
 from ..event import Event, SequencedEvent
-from ..names import name_list
+from ..names import an, name_list
 from ..tag_id import TagId, as_ids, hint_of_twins, is_same_class
 from .annotations import Names, Unresolved, alternatives, bound_of, is_alias, meant, names_of, place, resolve
 from .boundary import refuse_clashes_of
@@ -172,7 +172,7 @@ class Signature:
             refuse_own_beginning(cls)
             if not shape_of(cls).handlers:
                 raise InvalidInput(
-                    f"{self._where} asks for a {cls.__name__}, which handles no event",
+                    f"{self._where} asks for {an(cls.__name__)}, which handles no event",
                     hint=f"add a method to {cls.__name__}: @on def opened(self, event: Opened)"
                     if cls is not Projection
                     else "ask for a class of your own: class Course(Projection)",
@@ -291,12 +291,12 @@ def _value(name: str, value: Any) -> Any:
     """A value that the function gets as it is, each time that it decides."""
     if hasattr(type(value), "__next__"):
         raise InvalidInput(
-            f"{name} is a {type(value).__name__}, which can be used once: a command may decide several times",
+            f"{name} is {an(type(value).__name__)}, which can be used once: a command may decide several times",
             hint=f"pass a list: list({name})",
         )
     if isinstance(value, Projection):
         raise InvalidInput(
-            f"{name} is a {type(value).__name__}, but its type does not say so: it would not be folded",
+            f"{name} is {an(type(value).__name__)}, but its type does not say so: it would not be folded",
             hint=f"annotate it with its class, {name}: {type(value).__name__}",
         )
     inside = value.values() if isinstance(value, dict) else value
@@ -314,7 +314,7 @@ def _projection(kind: type[Projection], name: str, value: Any) -> Projection:
             return value
         # A subclass would do for the function, but the boundary is what the signature says.
         raise InvalidInput(
-            f"{name} is a {kind.__name__}, not a {type(value).__name__}",
+            f"{name} is {an(kind.__name__)}, not {an(type(value).__name__)}",
             hint=hint_of_twins(type(value), kind) or f"pass {kind.__name__}(…) for {name}",
         )
     return kind(*value) if isinstance(value, tuple) else kind(value)

@@ -10,6 +10,7 @@ from typing import Any, Generic, Self, TypeVarTuple
 from ..append import AppendRequest, AppendResult
 from ..errors import AppendConditionFailed, InvalidInput
 from ..event import Event, SequencedEvent
+from ..names import an
 from .appending import refuse_other_classes
 from .boundary import begin_by_hand, read_query, unchanged
 from .cache import DecisionCache, catch_up
@@ -63,7 +64,7 @@ class Unit(Generic[*Ts]):
         for event in events:
             if not isinstance(event, (Event, DomainEvent)):
                 raise InvalidInput(
-                    f"a boundary collects events, not a {type(event).__name__}",
+                    f"a boundary collects events, not {an(type(event).__name__)}",
                     hint="write b.append(event), or b.append(*events) for several",
                 )
         self._collected.extend(events)

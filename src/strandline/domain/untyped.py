@@ -13,7 +13,7 @@ from ..callables import is_async
 from ..engine import Page
 from ..errors import InvalidEvent, InvalidInput, InvalidQuery
 from ..event import Event, SequencedEvent
-from ..names import check_place, check_tags
+from ..names import an, check_place, check_tags
 from ..partition import stream_for
 from ..query import Query, QueryItem
 from ..tag_id import TagId
@@ -114,7 +114,7 @@ def scope_of(boundary: Query | Iterable[str]) -> Scope:
     """A query is taken as it is, text is the name of a stream, anything else is a set of tags joined by OR."""
     if isinstance(boundary, Projection):
         raise InvalidQuery(
-            f"a boundary without classes is a query, tags or a stream, not a {type(boundary).__name__}",
+            f"a boundary without classes is a query, tags or a stream, not {an(type(boundary).__name__)}",
             hint="write store.boundary(…) for projections, or the query of this one: .query()",
         )
     if isinstance(boundary, Query):

@@ -13,7 +13,7 @@ from ..errors import AppendConditionFailed, StrandlineError
 from ..event import Event, SequencedEvent
 from ..names import RESERVED
 from ..query import Query
-from ..retag import Change, Retag, RetagHistory, plan, retag_events
+from ..retag import Change, Retag, Retagged, RetagHistory, plan, retag_events
 from . import Outcome, Work
 from .rules import check_increases, id_conflict, is_repeat, refuse_beyond_head, retag_hint
 
@@ -96,11 +96,12 @@ class Judge(ABC):
                     return retag, event.position
         return None
 
-    def _retag(self, retag: Retag) -> AppendResult:
+    def _retag(self, retag: Retag) -> Retagged:
         changes = list(plan(retag, self._targets(retag)))
         if not changes:
-            return AppendResult(self._head(), self._head(), 0)
-        return self._insert_retag(retag_events([change for _, change, _ in changes]), changes)
+            return Retagged(self._head(), self._head(), 0)
+        result = self._insert_retag(retag_events([change for _, change, _ in changes]), changes)
+        return Retagged.of(result, len(changes))
 
     def _targets(self, retag: Retag) -> list[SequencedEvent]:
         if isinstance(retag.target, Query):

@@ -16,7 +16,7 @@ from ..errors import AppendConditionFailed, StrandlineError
 from ..event import Event, SequencedEvent, from_microseconds
 from ..names import RETAGGED
 from ..query import Query
-from ..retag import MAX_CHANGES, Retag, changes_of, concerns, plan, retag_events
+from ..retag import MAX_CHANGES, Retag, Retagged, changes_of, concerns, plan, retag_events
 from . import Batch, Outcome, Page, Snapshot, Span, Stats, Usage, Work
 from .dry_run import outcome_of_check
 from .following import DeadLetter, FollowerRow
@@ -156,7 +156,7 @@ class MemoryEngine:
         )
         return AppendResult(first, len(self._log), len(events))
 
-    def _retag(self, retag: Retag) -> AppendResult:
+    def _retag(self, retag: Retag) -> Retagged:
         if isinstance(retag.target, Query):
             targets = [e for e in self._log if retag.target.matches(e) and not e.type.startswith("$")]
         else:
@@ -166,12 +166,12 @@ class MemoryEngine:
                 targets.append(retag.checked(position, found))
         changes = list(plan(retag, targets))
         if not changes:
-            return AppendResult(len(self._log), len(self._log), 0)
+            return Retagged(len(self._log), len(self._log), 0)
         result = self._write(retag_events([change for _, change, _ in changes]), None)
         for number, (event, _, tags) in enumerate(changes):
             self._log[event.position - 1] = event.with_present_tags(tags)
             self._tags[event.position - 1].append((result.first + number // MAX_CHANGES, tags))
-        return result
+        return Retagged.of(result, len(changes))
 
     def _result_holding(self, position: int) -> AppendResult:
         holder = next(a for a in self._appends if a.first <= position <= a.last)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ..append import AppendCondition, Status
 from ..errors import EventIdConflict, InvalidInput, TrackingConflict
 from ..event import Event, SequencedEvent, to_microseconds
+from ..names import counted
 from . import Clock
 
 LOCK_SECONDS = 30.0
@@ -85,7 +86,7 @@ def id_conflict(events: Sequence[Event], earlier: Sequence[SequencedEvent]) -> E
 
 def _why_no_repeat(events: Sequence[Event], earlier: Sequence[SequencedEvent]) -> str:
     if len(events) != len(earlier):
-        return f"it has {len(events)} events, that one {len(earlier)}"
+        return f"it has {counted(len(events), 'event')}, that one {len(earlier)}"
     for number, (new, old) in enumerate(zip(events, earlier, strict=True), 1):
         if new.raw_id != old.raw_id:
             return f"event {number} of it has the id {new.id}, that of the other {old.id}"

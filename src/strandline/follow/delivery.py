@@ -20,6 +20,7 @@ from ..event import SequencedEvent
 from ..names import MAX_POSITION
 from .faults import being_handled, is_of_the_store, missing_table, passing_fault
 from .lease import Lease, LeaseLost
+from .logger import LOGGER
 from .options import Handler, Kept, Options, described, go_on, plain
 from .steps import Handle, Look, Steps, Wait, Within, at_once, transaction
 
@@ -107,6 +108,10 @@ class Delivery:
             if isinstance(error, Undeliverable):
                 break
             if attempt < attempts:
+                LOGGER.info(
+                    "follower %r failed at event %d (%s), attempt %d of %d: %s",
+                    *(self._kept.name, event.position, event.type, attempt, attempts, described(error)),
+                )
                 yield Wait(MAX_POSITION, self._options.pause(attempt))
         if self._is_over():
             raise Stopped  # perhaps it failed for that reason
@@ -152,6 +157,11 @@ class Delivery:
 
         self.lease.was_saved((yield from at_once(self._engine, bury)))
         self.position = end
+        LOGGER.warning(
+            "follower %r gave up on event %d (%s), which is a dead letter now, attempt %d: %s",
+            *(self._kept.name, event.position, event.type, attempts, told),
+            exc_info=error,
+        )
 
     def _concerning_retag(self, head: int) -> SequencedEvent | None:
         delivered = self._start, self.position

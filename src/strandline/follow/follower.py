@@ -18,6 +18,7 @@ from . import letters
 from .acknowledging import acknowledge, give_up, not_leased
 from .blocking import Followed, drive_here
 from .leasing import Leased, Leasing, Wish
+from .logger import logged
 from .options import Handler, Kept, OnFailure, Options
 from .run import Run
 from .status import FollowerStatus, status_of
@@ -191,7 +192,7 @@ class Follower:
         try:
             self._run, self._options = run, options
             leases.runs[run] = get_ident()
-            return (yield from run.steps())
+            return (yield from logged(self.name, run.steps()))
         finally:
             self._run, self._is_stopped = None, False
             leases.runs.pop(run, None)

@@ -14,6 +14,7 @@ from ..errors import FollowerFailed, StoreClosed, StrandlineError, Unavailable
 from ..names import MAX_POSITION
 from .delivery import Delivery, Stopped, restored
 from .lease import LeaseLost, Leases, taken, use_of
+from .logger import LOGGER
 from .options import Kept, Options, plain
 from .steps import Look, Steps, Wait, at_once
 
@@ -47,11 +48,13 @@ class Run:
             except StoreClosed:
                 if not self._is_over():
                     raise
-            except Unavailable:  # no event's fault
+            except Unavailable as error:  # no event's fault
                 self._failures += 1
                 if self._failures >= self._options.attempts:
                     raise
-                yield Wait(MAX_POSITION, self._options.pause(self._failures))
+                pause = self._options.pause(self._failures)
+                LOGGER.warning("follower %r tries again in %.1f s: %s", self._kept.name, pause, error)
+                yield Wait(MAX_POSITION, pause)
             except GeneratorExit:
                 raise
             except BaseException:
@@ -115,12 +118,15 @@ class Run:
     def _hold(self, row: FollowerRow) -> Steps[bool]:
         """Deliver while the lease lasts; False if it should be taken again."""
         delivery = Delivery(self._kept, self._options, self._engine, self._is_over, row)
+        LOGGER.info("follower %r runs from position %d on", row.name, row.position)
         try:
             self._leases.add(delivery.lease, self)
             yield from delivery.steps()
         except GeneratorExit:
             raise
-        except (LeaseLost, Stopped):
+        except (LeaseLost, Stopped) as end:
+            if isinstance(end, LeaseLost):
+                LOGGER.info("follower %r was paused, reset or taken by another process", row.name)
             yield from self._release(delivery, "")
             return False
         except BaseException as error:

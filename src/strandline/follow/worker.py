@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, TypedDict, TypeVar
 
 from ..engine.following import DeadLetter
+from ..errors import FollowerFailed
 from .asynchronous import AsyncFollower
 from .follower import Follower
 from .options import Handler, OnFailure, Options
@@ -61,6 +62,10 @@ class _Works(Generic[F]):
 
 class Worker(_Works[Follower]):
     """A follower with its handler: `Worker(store.follower("balances", query), keep_balances).run()`."""
+
+    def obstacle(self) -> FollowerFailed | None:
+        """Return what has to be put right before it can run, None if nothing has."""
+        return None
 
     def run(self, *, until: int | None = None) -> int:
         """See `Follower.run`."""

@@ -22,6 +22,12 @@ class AppendAnswer(Struct):
     duplicate: bool
 
 
+class RetagAnswer(AppendAnswer):
+    """Where the `$retagged` events are that say what was changed."""
+
+    changed: int
+
+
 class EventAnswer(Struct):
     """An event of the log, with its present tags. It has `data` or `data_base64`."""
 

@@ -143,7 +143,7 @@ EXAMPLES = (
         "retag",
         "retags",
         {"positions": [1], "add": ["row:3"]},
-        {"first": 3, "last": 3, "count": 1, "duplicate": False},
+        {"first": 3, "last": 3, "count": 1, "duplicate": False, "changed": 1},
         201,
     ),
     Example("logs", "/v1/logs", None, {"logs": ["default"]}),

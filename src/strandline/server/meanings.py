@@ -14,6 +14,7 @@ MEANINGS = {
     "attempts": "How often it was tried.",
     "backwards": "Whether the newest comes first.",
     "batch": "At most so many events.",
+    "changed": "How many events have other tags now.",
     "code": "The kind of problem, for programs. The page of the API lists them all.",
     "complete": "Whether `conflicts` are all that there are.",
     "condition": "The condition to append with: nothing that matches may be newer than what you have seen.",

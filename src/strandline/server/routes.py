@@ -135,7 +135,7 @@ ROUTES: tuple[Route, ...] = (
         calls.retag,
         bodies.RetagBody,
         status=201,
-        answer=answers.AppendAnswer,
+        answer=answers.RetagAnswer,
     ),
     Route(
         "GET",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
 import msgspec
 
@@ -17,14 +18,14 @@ from ...errors import (
     TrackingConflict,
     Unavailable,
 )
-from ...retag import Retag
+from ...retag import Retag, Retagged
 from .. import Outcome, Work
 from .client import JSON, NDJSON, Client, Request
 from .forms import RESULT, EventForm, append_body, decoder, retag_body
 from .problems import decode_problem
 from .wire import Answer
 
-_EVENT = decoder(EventForm)
+_EVENT, _RETAGGED = decoder(EventForm), decoder(Retagged)
 _ASK_TRACKED = "ask store.tracked(source) how far the log has come, and go on from there"
 _REFUSALS = (AppendConditionFailed, EventIdConflict, TrackingConflict)
 """What the log itself answered, after it had looked for the ids of the events."""
@@ -69,7 +70,7 @@ class Submission:
         request = Request("POST", f"{self._path}/retags", retag_body(retag), changes=True, may_resend=False)
         answer = self._client.send(request)
         if answer.status == 201 and answer.content_type == JSON:
-            return self._result(answer.body)
+            return self._result(answer.body, _RETAGGED)
         return self._client.error_of(answer, changes=True)
 
     def _append(self, requests: Sequence[AppendRequest]) -> list[Outcome]:
@@ -114,9 +115,11 @@ class Submission:
         problem = decode_problem(line)
         return self._result(line) if problem is None else problem.error(request.tracking)
 
-    def _result(self, line: bytes) -> AppendResult | StrandlineError:
+    def _result(
+        self, line: bytes, decode: msgspec.json.Decoder[Any] = RESULT
+    ) -> AppendResult | StrandlineError:
         try:
-            result: AppendResult = RESULT.decode(line)
+            result: AppendResult = decode.decode(line)
         except msgspec.MsgspecError as error:
             return self._client.stranger(str(error), changes=True)
         return result

@@ -12,7 +12,7 @@ from ...errors import AppendConditionFailed, InvalidInput, TrackingConflict
 from ...event import Event, SequencedEvent
 from ...names import RETAGGED
 from ...query import Query
-from ...retag import Retag
+from ...retag import Retag, Retagged, changes_of
 from .. import Outcome, Work
 from ..judge import Judge, PlannedChange
 from ..rules import Time, id_conflict, is_repeat, position_beyond_head
@@ -159,10 +159,11 @@ class PostgresJudge(Judge):
         """Judge a request; of a retag that was sent before, see whether it was written."""
         sent = self._retags.get(id(work))
         if sent is not None and (place := self._position_of({sent[0].raw_id})) is not None:
-            return AppendResult(place, place + len(sent) - 1, len(sent))
+            changed = sum(len(changes_of(event)) for event in sent)
+            return Retagged(place, place + len(sent) - 1, len(sent), changed=changed)
         return super().outcome(work)
 
-    def _retag(self, retag: Retag) -> AppendResult:
+    def _retag(self, retag: Retag) -> Retagged:
         self._retags.pop(id(retag), None)
         self._present = id(retag)
         return super()._retag(retag)

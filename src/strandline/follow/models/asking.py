@@ -11,8 +11,10 @@ from ...engine import Span
 from ...engine.following import FollowerRow
 from ...errors import InvalidInput, NotFound, Unavailable
 from ...names import MAX_POSITION
+from ..logger import logged
 from ..steps import Look, Steps, Wait, at_once
 from .making import Made
+from .table import dialect_of
 
 T = TypeVar("T")
 LOOK_EVERY_SECONDS = 0.005
@@ -27,7 +29,7 @@ def prepare(made: Made) -> Steps[None]:
 
 def run(made: Made, batch: int, until: Callable[[], int | None]) -> Steps[int]:
     """Make the table if need be, and keep it live until a position."""
-    yield from prepare(made)
+    yield from logged(made.name, prepare(made))
     end = yield Look(until)
     return (yield from made.run(batch, end))
 
@@ -50,6 +52,7 @@ def ask(made: Made, question: Callable[[], T]) -> Steps[T]:
 def wait(made: Made, position: int, timeout: float) -> Steps[None]:
     """Wait until the table has seen everything up to a position."""
     end = time.monotonic() + timeout
+    yield Look(partial(_check_reached, made, position))
     while True:
         row: FollowerRow | None = yield Look(made.row)
         if row is not None and (yield Look(partial(_has_seen, made, row, position))):
@@ -68,6 +71,22 @@ def wait(made: Made, position: int, timeout: float) -> Steps[None]:
 def look(question: Callable[[], T]) -> Steps[T]:
     """Ask."""
     return (yield Look(question))  # type: ignore[no-any-return]
+
+
+def _check_reached(made: Made, position: int) -> None:
+    """Raise if the log has not got to a position: whoever has seen it was told of it after it was written."""
+    head = made.engine.head()
+    if position > head and not _may_be_behind(made):
+        raise Unavailable(
+            f"the table {made.table.name!r} is not up to {position}, for the head of this log is {head}",
+            hint="wait for the position of an event of this log: wait_for(store.append(event).position)",
+        )
+
+
+def _may_be_behind(made: Made) -> bool:
+    """Whether this is a replica, which may not have heard of what was written."""
+    is_postgres = dialect_of(made.engine) == "postgres"
+    return is_postgres and bool(made.engine.rows("select pg_is_in_recovery()")[0][0])
 
 
 def _has_seen(made: Made, row: FollowerRow, position: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar, cast, overload
 
@@ -10,7 +11,7 @@ from ...append import check_position
 from ...domain.drive import drive_async
 from ...domain.projection import Projection
 from ...domain.shape import shape_of
-from ...errors import InvalidInput
+from ...errors import FollowerFailed, InvalidInput
 from ...tag_id import IdValue
 from ..asynchronous import AsyncFollowed, AsyncSteps
 from ..blocking import Followed
@@ -92,9 +93,11 @@ class ReadModel(Generic[P]):
     def worker(self, store: Followed) -> Worker:
         """What keeps the table live, to be run with others: by `strandline run`. The table is made if need be."""
         self.use(store)
-        made = self._used
-        self._take(prepare(made), made)
-        return Worker(made.follower, made.fold, BATCH, attempts=ATTEMPTS, on_failure="stop")
+        worker = ModelWorker(self._used)
+        obstacle = None if is_collecting.get() else worker.obstacle()
+        if obstacle is not None:
+            raise obstacle
+        return worker
 
     def stop(self) -> None:
         """End the run, from any thread; if none goes on, the next one ends."""
@@ -211,6 +214,26 @@ class ReadModel(Generic[P]):
             take = AsyncSteps(cast("AsyncFollowed", chosen), made.follower.is_over).take
             return drive_async(steps, take, errors=INTERRUPTS)
         return made.follower.perform(steps)
+
+
+class ModelWorker(Worker):
+    """Keeps the table of a read model live."""
+
+    def __init__(self, made: Made) -> None:
+        super().__init__(made.follower, made.fold, BATCH, attempts=ATTEMPTS, on_failure="stop")
+        self._made = made
+
+    def obstacle(self) -> FollowerFailed | None:
+        """Make the table if need be. Return why it cannot be used: it was made by another version, or is gone."""
+        try:
+            self._made.follower.perform(prepare(self._made))
+        except FollowerFailed as error:
+            return error
+        return None
+
+
+is_collecting: ContextVar[bool] = ContextVar("workers_are_collected", default=False)
+"""Whether the workers of an application are collected to be run together. Then one with an obstacle stops no other."""
 
 
 def _is_async(store: Store) -> bool:

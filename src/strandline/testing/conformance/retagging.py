@@ -38,7 +38,8 @@ class Retagging:
         return store
 
     def test_add_gives_events_more_tags(self, school: EventStore) -> None:
-        assert school.retag([1, 4], add=["vip", "a"]) == AppendResult(5, 5, 1)
+        result = school.retag([1, 4], add=["vip", "a"])
+        assert (result, result.changed) == (AppendResult(5, 5, 1), 2)
         assert [event.tags for event in school.read(Query.tag("vip"))] == [
             ("a", "course:1", "student:s1", "vip"),
             ("a", "vip"),
@@ -96,8 +97,15 @@ class Retagging:
             school.retag([4], replace={"student": ["s1"]}),
             school.retag([], add=["x"]),
         ):
-            assert (result.count, result.position, school.head()) == (0, 4, 4)
+            assert (result.count, result.changed, result.position, school.head()) == (0, 0, 4, 4)
         assert len(list(school.appends())) == 1
+
+    def test_it_tells_how_many_events_it_changed(self, store: EventStore) -> None:
+        store.append([happened("A", "x") for _ in range(1_002)])
+        result = store.retag(Query.tag("x"), add=["y"])
+        assert (result.changed, result.count) == (1_002, 2)
+        assert store.retag([1, 2, 1], add=["z"]).changed == 2
+        assert store.append(happened()).changed == 0
 
     def test_one_position_may_be_given_alone_and_twice(self, school: EventStore) -> None:
         assert school.retag(1, add=["x"]).count == 1
