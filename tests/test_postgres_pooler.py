@@ -10,7 +10,7 @@ import pytest
 from places import Place, new_log
 from proxies import POOLERS, PgBouncer, PoolingProxy, pooler_of
 from racing import judge_race, race
-from strandline import Event, Query
+from strandline import AppendCondition, Event, Query, Unavailable
 from strandline.testing import violations
 from strandline.testing.conformance.asynchronous import Asynchronous
 from strandline.testing.conformance.batches import Batches
@@ -99,3 +99,21 @@ def test_connections_of_a_pooler_that_are_terminated_are_survived(
             )
             assert store.head() == store.count() == number
         assert violations(store) == []
+
+
+def test_a_limit_of_time_holds_behind_a_pooler_and_leaves_nothing_there(
+    place: Place, server: PostgresServer
+) -> None:
+    both = Query.tag("even", "odd")
+    with Place(server.url(), place.log).connect() as direct:
+        for _ in range(6):
+            direct.append([Event("A", {}, tags=["even" if n % 2 else "odd"]) for n in range(5_000)])
+    with place.connect(read_seconds=0.005) as store, pytest.raises(Unavailable, match="took longer than"):
+        store.count(both)
+    with place.connect(read_seconds=30) as store:
+        assert (store.count(both), store.head()) == (0, 30_000)
+        assert store.check(AppendCondition(both, after=0)).holds
+        assert store.engine.rows("show statement_timeout") == [("30s",)]
+        assert len(list(store.read(Query.tag("even"), limit=10))) == 10
+    with place.connect() as store:
+        assert store.engine.rows("show statement_timeout") == [("0",)]

@@ -56,6 +56,7 @@ from .reading import (
     check_span,
     first_size,
     next_appends,
+    next_deadline,
     next_page,
     query_or_all,
     require_arrow,
@@ -393,12 +394,14 @@ class AsyncRead(MayBeAwaited[SequencedEvent]):
 
     async def _pages(self) -> AsyncIterator[list[SequencedEvent]]:
         page, left = await self._first_page(), self._limit
+        deadline = self._store.store.deadline()
         while True:
             yield page.events
             request = next_page(page, left)
             if request is None:
                 return
             span, size, left = request
+            deadline = next_deadline(page, deadline, self._store.store)
             page = await self._page(span, size)
 
     async def all_events(self) -> list[SequencedEvent]:

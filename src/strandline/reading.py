@@ -10,6 +10,7 @@ from uuid import UUID
 
 from .append import AppendCondition, RecordedAppend, check_position
 from .engine import Engine, Page, Span
+from .engine.deadline import Deadline
 from .engine.lists import LIST_BYTES, bytes_of, in_lists
 from .errors import InvalidInput, InvalidQuery, MissingDependency, NotFound
 from .event import SequencedEvent
@@ -30,6 +31,10 @@ class Readable(Protocol):
 
     def read_page(self, query: Query, span: Span, size: int) -> Page:
         """A page of a read; raises if the store was closed meanwhile."""
+        ...
+
+    def deadline(self) -> Deadline:
+        """The end of the time in which a read that begins to search now must find events."""
         ...
 
 
@@ -57,12 +62,14 @@ class Read:
 
     def _pages(self) -> Iterator[list[SequencedEvent]]:
         page, left = self._first, self._limit
+        deadline = self._store.deadline()
         while True:
             yield page.events
             request = next_page(page, left)
             if request is None:
                 return
             span, size, left = request
+            deadline = next_deadline(page, deadline, self._store)
             page = self._store.read_page(self.query, span, size)
 
     def pages(self) -> Iterator[list[SequencedEvent]]:
@@ -80,6 +87,14 @@ class Read:
         """The events as lines of JSON, newline included."""
         for event in self:
             yield event.to_line() + b"\n"
+
+
+def next_deadline(page: Page, deadline: Deadline, store: Readable) -> Deadline:
+    """The deadline for the next page. It begins anew behind events; raises if there were none for too long."""
+    if page.events:
+        return store.deadline()
+    deadline.check()
+    return deadline
 
 
 def query_or_all(query: Query | None) -> Query:

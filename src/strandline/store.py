@@ -48,6 +48,7 @@ from .domain.steps import (
 from .domain.unit import Boundary
 from .domain.untyped import Decide, DecideOptions, DecideValue, Route, TagWith
 from .engine import Clock, Engine, Page, Span, Stats
+from .engine.deadline import Deadline, check_read_seconds
 from .engine.open import DEFAULT_LOG, open_engine, place_of, refuse_options
 from .engine.rules import LOCK_SECONDS, check_lock_timeout
 from .engine.sequencer import Sequencer
@@ -103,6 +104,7 @@ class ConnectOptions(TypedDict, total=False):
     decision_cache: int
     strict_tags: bool
     lock_timeout: float
+    read_seconds: float | None
     token: str | None
 
 
@@ -117,6 +119,7 @@ def connect(
     decision_cache: int = DEFAULT_STATES,
     strict_tags: bool = False,
     lock_timeout: float = LOCK_SECONDS,
+    read_seconds: float | None = None,
     token: str | None = None,
 ) -> EventStore:
     """Open the store at `url`: a file (SQLite), `sqlite:///…`, `postgresql://…`, `http://…` or `memory:`.
@@ -128,8 +131,9 @@ def connect(
     states of the last `decision_cache` projections in memory, to read only what is newer; 0 keeps none. With
     `strict_tags` a decision's event that carries none of its boundary's tags is an `InvalidEvent`; otherwise
     it is written with a warning, `MissingTags`. If another process keeps the lock of the log for more than
-    `lock_timeout` seconds, an append raises `Unavailable`, with the name of that process. Over HTTP, `clock`,
-    `max_data_bytes`, `record_conditions` and `lock_timeout` belong to the server, and logs are created there.
+    `lock_timeout` seconds, an append raises `Unavailable`, with the name of that process. A count, or the search for a
+    read's next events, that takes more than `read_seconds` raises `Unavailable`. Over HTTP, `clock`, `max_data_bytes`,
+    `record_conditions`, `lock_timeout` and `read_seconds` belong to the server, and logs are created there.
     """
     check_max_data_bytes(max_data_bytes)  # before a file is made
     check_states(decision_cache)
@@ -151,6 +155,7 @@ def connect(
         record_conditions=record_conditions,
         create=create,
         lock_timeout=check_lock_timeout(lock_timeout),
+        read_seconds=check_read_seconds(read_seconds),
         token=token,
     )
     return EventStore(
@@ -552,6 +557,10 @@ class EventStore:
         """A page of a read; raises if the store was closed meanwhile."""
         self.check_usable()
         return self.engine.read_page(query, span, size)
+
+    def deadline(self) -> Deadline:
+        """The end of the time in which a read that begins to search now must find events."""
+        return Deadline(self.engine.read_seconds)
 
     def appends_page(self, span: Span, left: int | None) -> list[RecordedAppend]:
         """A page of recorded appends, of so many that are left to read; raises if the store was closed meanwhile."""

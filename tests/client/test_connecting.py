@@ -74,6 +74,7 @@ def test_the_same_awaited(place: Place) -> None:
         ("record_conditions", False),
         ("max_data_bytes", 100),
         ("lock_timeout", 3),
+        ("read_seconds", 5),
     ],
 )
 def test_options_of_the_log_belong_to_the_server(place: Place, name: str, value: Any) -> None:

@@ -90,6 +90,8 @@ class Engine(Protocol):
     """One log. `append` is called by one thread at a time (the sequencer sees to it), the rest by any."""
 
     name: str
+    read_seconds: float | None
+    """How long a read may take."""
     url: str
     """What another process opens the same log by, together with the log's name."""
     log: str

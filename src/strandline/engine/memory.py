@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -18,6 +18,7 @@ from ..names import RETAGGED
 from ..query import Query
 from ..retag import MAX_CHANGES, Retag, Retagged, changes_of, concerns, plan, retag_events
 from . import Batch, Outcome, Page, Snapshot, Span, Stats, Usage, Work
+from .deadline import Deadline
 from .dry_run import outcome_of_check
 from .following import DeadLetter, FollowerRow
 from .memory_following import MemoryFollowing, MemoryTransaction, no_tables
@@ -46,7 +47,10 @@ class MemoryEngine:
     runs_callables = True
     max_data_bytes = None
 
-    def __init__(self, time: Time, *, record_conditions: bool = True) -> None:
+    def __init__(
+        self, time: Time, *, record_conditions: bool = True, read_seconds: float | None = None
+    ) -> None:
+        self.read_seconds = read_seconds
         self._time = time
         self._record_conditions = record_conditions
         self._uuid = uuid4()
@@ -189,7 +193,7 @@ class MemoryEngine:
             events = self._log[span.after : head]
             if span.backwards:
                 events.reverse()
-        matching = [event for event in events if query.matches(event)]
+        matching = [event for event in self._in_time(events) if query.matches(event)]
         if len(matching) <= size:
             return Page(matching, head, None)
         page = matching[:size]
@@ -204,12 +208,15 @@ class MemoryEngine:
     def exists(self, query: Query, after: int) -> bool:
         with self._lock:
             events = self._log[after:]
-        return any(query.matches(event) for event in events)
+        return any(query.matches(event) for event in self._in_time(events))
 
     def count(self, query: Query, after: int) -> int:
         with self._lock:
             events = self._log[after:]
-        return sum(query.matches(event) for event in events)
+        return sum(query.matches(event) for event in self._in_time(events))
+
+    def _in_time(self, events: list[SequencedEvent]) -> Iterable[SequencedEvent]:
+        return Deadline(self.read_seconds).each(events)
 
     def check(self, condition: AppendCondition, most: int) -> Check:
         with self._lock:

@@ -46,6 +46,7 @@ def open_engine(
     record_conditions: bool,
     create: bool,
     lock_timeout: float = LOCK_SECONDS,
+    read_seconds: float | None = None,
     token: str | None = None,
 ) -> Engine:
     """Open the log at `url`."""
@@ -53,6 +54,7 @@ def open_engine(
     if place.engine == "http":
         given = (clock is not None, "clock"), (not record_conditions, "record_conditions")
         refuse_options(*given, (lock_timeout != LOCK_SECONDS, "lock_timeout"))
+        refuse_options((read_seconds is not None, "read_seconds"))
         require_httptools()
         from .http import HttpEngine
 
@@ -69,14 +71,20 @@ def open_engine(
             record_conditions=record_conditions,
             create=create,
             lock_timeout=lock_timeout,
+            read_seconds=read_seconds,
         )
     refuse_other_logs(log)
     if place.engine == "memory":
-        return MemoryEngine(time, record_conditions=record_conditions)
+        return MemoryEngine(time, record_conditions=record_conditions, read_seconds=read_seconds)
     from .sqlite import SqliteEngine
 
     return SqliteEngine(
-        place.address, time, record_conditions=record_conditions, create=create, lock_timeout=lock_timeout
+        place.address,
+        time,
+        record_conditions=record_conditions,
+        create=create,
+        lock_timeout=lock_timeout,
+        read_seconds=read_seconds,
     )
 
 

@@ -50,6 +50,7 @@ class HttpEngine:
     is_shared = True
     is_lost = False
     is_far = True
+    read_seconds: float | None = None
     runs_callables = False
 
     def __init__(self, url: str, *, log: str, token: str | None) -> None:

@@ -26,6 +26,7 @@ from ...event import SequencedEvent
 from ...query import Query
 from ...retag import Retag
 from .. import Batch, Outcome, Page, Snapshot, Span, Stats, Usage, Work
+from ..deadline import Deadline
 from ..dry_run import dry_run
 from ..effort import SHORT_READ, is_long, is_looked_up
 from ..following import DeadLetter, FollowerRow, not_answered
@@ -66,7 +67,9 @@ class PostgresEngine:
         record_conditions: bool = True,
         create: bool = True,
         lock_timeout: float = LOCK_SECONDS,
+        read_seconds: float | None = None,
     ) -> None:
+        self.read_seconds = read_seconds
         self.url, self.log = url, log
         self._address = Address(url, log)
         self._sql = Statements(self._address, lock_timeout)
@@ -78,9 +81,9 @@ class PostgresEngine:
         self._connection: Connection | None = None
         self._writer: Writer | None = None
         self._past = Past()
-        self._readers = Readers(self._address, self._past)
+        self._readers = Readers(self._address, self._past, read_seconds)
         self._long_readers = Readers(
-            self._address, self._past
+            self._address, self._past, read_seconds
         )  # so that short reads never wait for long ones
         self._awaited = AwaitedReads(self._sql, self._take_idle, partial(self._give_back, self._readers))
         self._transactions = Connections(self._address, self._past)
@@ -95,6 +98,8 @@ class PostgresEngine:
                 connection.close()
                 raise
             self._readers.add(connection)
+            # A pooler needs to hear of the limit in each transaction, which reads that are sent together have not.
+            self._can_await = connection.is_direct or read_seconds is None
         self._known_head = self.head()
         self._notifier = Notifier(
             lambda: self._ask(self._notify)
@@ -208,7 +213,7 @@ class PostgresEngine:
         )
 
     async def read_page_awaited(self, query: Query, span: Span, size: int) -> Page | None:
-        return await self._awaited.page(query, span, size)
+        return await self._awaited.page(query, span, size) if self._can_await else None
 
     def exists(self, query: Query, after: int) -> bool:
         takes_long = is_long(query) or not is_looked_up(query)
@@ -333,12 +338,15 @@ class PostgresEngine:
     def _answer(self, question: Callable[[Search], T], readers: Readers, compares: bool) -> T:  # noqa: FBT001
         pauses = Pauses()
         while True:
+            deadline = Deadline(self.read_seconds)
             try:
                 with self._reading(readers) as connection:
                     if not (compares or connection.has_past):
                         connection.compare()
-                    return question(Search(connection, self._sql))
+                    return question(Search(connection, self._sql, deadline))
             except psycopg.Error as error:
+                if isinstance(error, pg.QueryCanceled):
+                    deadline.check()
                 if is_lost(error):
                     self._close_idle()
                     if pauses.sleep():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import Any, Self
 
@@ -26,6 +27,7 @@ from .failures import bad_setting, first_line
 
 _OWN_PROCESS = load(__package__, "own_process")
 _END_PROCESS = load(__package__, "end_process")
+_READ_LIMIT = load(__package__, "read_limit")
 
 _BINARY = Format.BINARY
 STALE_STATEMENT = (pg.InvalidSqlStatementName, pg.FeatureNotSupported)
@@ -43,6 +45,7 @@ class Connection:
         self.in_transaction = False
         # Whether the server at the other end was seen to have the past. A pooler may give another server each time.
         self.has_past = False
+        self._limit: dict[str, Any] | None = None
         self._connection = _connect(address)
         self._cursor = self._connection.cursor(binary=True)
         self._loading = Transformer(self._connection)
@@ -63,12 +66,42 @@ class Connection:
         """The connection of psycopg."""
         return self._connection
 
+    def limit(self, seconds: float | None) -> None:
+        """Let no later statement take longer. Behind a pooler that is said in each transaction, and of no other."""
+        if seconds is None:
+            return
+        limit = {"milliseconds": math.ceil(seconds * 1_000), "is_local": not self.is_direct}
+        if self.is_direct:
+            self.rows(_READ_LIMIT, limit)
+        else:
+            self._limit = limit
+
     def rows(self, statement: str, parameters: Parameters | None = None) -> list[tuple[Any, ...]]:
         """All rows that a statement gives."""
-        return self._cursor.execute(statement, parameters).fetchall()
+        with self._limited():
+            return self._cursor.execute(statement, parameters).fetchall()
+
+    def _limited(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._limit is None or self.in_transaction else self._in_limit()
+
+    @contextlib.contextmanager
+    def _in_limit(self) -> Iterator[None]:
+        """One transaction with the limit, around one statement."""
+        self.run("begin")
+        try:
+            self._cursor.execute(_READ_LIMIT, self._limit)
+            yield
+            self.run("commit")
+        except BaseException:
+            with contextlib.suppress(psycopg.Error):
+                self._connection.rollback()
+            raise
 
     def call(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """Like `rows`, for what is called all the time: `$1`, `$2` … stand for the values."""
+        if self._limit is not None and not self.in_transaction:
+            with self._in_limit():
+                return self._call(statement, values)
         try:
             return self._call(statement, values)
         except STALE_STATEMENT:
@@ -176,6 +209,8 @@ class Connection:
         self.run(begin)
         self.in_transaction = True
         try:
+            if self._limit is not None:
+                self._cursor.execute(_READ_LIMIT, self._limit)
             yield
             self.run("commit")
         except BaseException:

@@ -20,14 +20,16 @@ class Readers:
     semaphore would lose a permit for ever.)
     """
 
-    def __init__(self, address: Address, past: Past) -> None:
+    def __init__(self, address: Address, past: Past, read_seconds: float | None) -> None:
         self._address = address
         self._past = past
+        self._read_seconds = read_seconds
         self.idle = IdleConnections()
         self.connections: WeakSet[Connection] = WeakSet()
 
     def add(self, connection: Connection) -> None:
         """Keep a connection that was made elsewhere."""
+        connection.limit(self._read_seconds)
         self.connections.add(connection)
         self.idle.put(connection)
 
@@ -39,6 +41,7 @@ class Readers:
             return found
         connection = Connection(self._address, self._past)
         self.connections.add(connection)
+        connection.limit(self._read_seconds)
         return connection
 
     def give_back(self, connection: Connection, *, is_wanted: bool) -> None:

@@ -14,6 +14,7 @@ from ...event import SequencedEvent, from_microseconds
 from ...names import MAX_POSITION
 from ...query import Query
 from .. import Page, Snapshot, Span, Stats, Usage
+from ..deadline import Deadline
 from ..names_in_use import names_from, tag_ranges
 from ..notes import time_of
 from ..rules import LOCK_SECONDS
@@ -25,6 +26,7 @@ from .items import is_plain, query_parameters
 _NOW = "select (extract(epoch from clock_timestamp()) * 1000000::numeric)::bigint"
 CANDIDATES = 500
 COUNTED = 5_000
+NO_DEADLINE = Deadline(None)
 
 
 class Statements:
@@ -59,7 +61,10 @@ class Statements:
 class Search:
     """Asks a log, each question in a snapshot of its own (or in the transaction that the connection is in)."""
 
-    def __init__(self, connection: Connection, statements: Statements) -> None:
+    def __init__(
+        self, connection: Connection, statements: Statements, deadline: Deadline = NO_DEADLINE
+    ) -> None:
+        self._deadline = deadline
         self.rows = connection.rows
         self.reading, self.snapshot = connection.reading, connection.snapshot
         self._connection = connection
@@ -92,7 +97,9 @@ class Search:
     def read_page(self, query: Query, span: Span, size: int) -> Page:
         """See `Engine.read_page`."""
         page = self._candidates(query, span, size)
-        return page if is_plain(query) else Page(list(_filtered(query, page.events)), page.head, page.rest)
+        if is_plain(query):
+            return page
+        return Page(list(self._filtered(query, page.events)), page.head, page.rest)
 
     def _candidates(self, query: Query, span: Span, size: int) -> Page:
         """A page of events that match, `where` aside."""
@@ -119,8 +126,13 @@ class Search:
     def _matching(self, query: Query, span: Span | None, size: int) -> Iterator[SequencedEvent]:
         while span is not None:
             page = self._candidates(query, span, size)
-            yield from _filtered(query, page.events)
+            yield from self._filtered(query, page.events)
+            self._deadline.check()
             span = page.rest
+
+    def _filtered(self, query: Query, candidates: list[SequencedEvent]) -> Iterable[SequencedEvent]:
+        """Those that `where` does not rule out, asked one by one: who takes the first asks for no other."""
+        return candidates if is_plain(query) else filter(query.matches, self._deadline.each(candidates))
 
     def count(self, query: Query, after: int = 0) -> int:
         """How many events after a position match."""
@@ -272,11 +284,6 @@ def events_of(rows: Iterable[Sequence[Any]]) -> list[SequencedEvent]:
 def event_in(row: Sequence[Any], start: int) -> SequencedEvent:
     """The event whose columns begin at `start`."""
     return SequencedEvent(*islice(row, start, start + 9))
-
-
-def _filtered(query: Query, candidates: list[SequencedEvent]) -> Iterable[SequencedEvent]:
-    """Those that `where` does not rule out, asked one by one: who takes the first asks for no other."""
-    return candidates if is_plain(query) else filter(query.matches, candidates)
 
 
 _WITHOUT_CONDITION: dict[str | None, Status] = {

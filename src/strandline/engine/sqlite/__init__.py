@@ -25,6 +25,7 @@ from ...errors import CorruptLog, StoreClosed, Unavailable
 from ...event import SequencedEvent, from_microseconds
 from ...query import Query
 from .. import Batch, Outcome, Page, Snapshot, Span, Stats, Usage
+from ..deadline import Deadline
 from ..dry_run import dry_run
 from ..effort import SHORT_READ, is_long, is_looked_up
 from ..following import DeadLetter, FollowerRow, not_answered
@@ -89,7 +90,9 @@ class SqliteEngine:
         record_conditions: bool = True,
         create: bool = True,
         lock_timeout: float = LOCK_SECONDS,
+        read_seconds: float | None = None,
     ) -> None:
+        self.read_seconds = read_seconds
         check_file(path, create=create)
         # Without links: whoever opens the file by another name waits for the same lock.
         self.url = self._path = os.path.realpath(path)
@@ -372,9 +375,12 @@ class SqliteEngine:
                         return question(self._search)
                     with contextlib.suppress(apsw.InterruptError):  # it is long
                         return self._connection.in_few_steps(partial(question, self._search))
+            deadline = Deadline(self.read_seconds)
             reader = self._take_reader()
             try:
-                answer = question(Search(reader, self._names, self._recent))
+                answer = reader.in_time(
+                    deadline, partial(question, Search(reader, self._names, self._recent, deadline=deadline))
+                )
             except BaseException:  # perhaps the connection is to blame
                 reader.close()
                 raise

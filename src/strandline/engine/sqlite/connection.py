@@ -17,6 +17,7 @@ import msgspec
 
 from ... import where
 from ...errors import CorruptLog, InvalidInput, NotFound, StrandlineError, Unavailable
+from ..deadline import Deadline
 from .cursor import Cursor, Insert, cursor
 from .file_lock import FileLock
 from .process import Gone, leak, process
@@ -26,6 +27,8 @@ WRITER_CACHE_KIB = 32_768
 READER_CACHE_KIB = 8_192
 FEW_STEPS = 100_000
 """Of the machine of SQLite: they take some milliseconds."""
+STEPS_BETWEEN_LOOKS = 20_000
+"""Steps between two looks at the clock, where a read has a limit of time."""
 MAPPED_BYTES = 1 << 30  # read through the system's page cache: a commit does not make a reader start cold
 
 # Raised when code that reads rows meets other values than were written. Matchers may raise the same, see below.
@@ -158,6 +161,19 @@ class Connection:
         try:  # one call in C each, so that no interrupt leaves the limit behind
             limit(_stop, FEW_STEPS)
             return call()
+        finally:
+            limit(None)
+
+    def in_time(self, deadline: Deadline, call: Callable[[], T]) -> T:
+        """The result of a call that only reads. It fails when its time is up."""
+        if not deadline.is_limited:
+            return call()
+        limit = self._database.set_progress_handler
+        try:
+            limit(deadline.is_over, STEPS_BETWEEN_LOOKS)
+            return call()
+        except apsw.InterruptError as error:
+            raise deadline.too_long() from error
         finally:
             limit(None)
 

@@ -16,6 +16,7 @@ from ...event import SequencedEvent
 from ...names import RETAGGED
 from ...query import Query, QueryItem
 from .. import Page, Span
+from ..deadline import Deadline
 from .connection import Connection
 from .names import EVERY_EVENT, Find, Names
 from .recent import TYPE_BITS, Recent, Segment
@@ -24,6 +25,7 @@ from .statements import sql
 T = TypeVar("T")
 CANDIDATES = 500
 MAX_TYPE_LISTS = 1_000
+NO_DEADLINE = Deadline(None)
 
 _MARKS = sql("marks")
 _AT = sql("events_at")
@@ -84,8 +86,10 @@ class Search:
         recent: Recent,
         find: Find | None = None,
         before_reading_events: Callable[[], None] | None = None,
+        deadline: Deadline = NO_DEADLINE,
     ) -> None:
         self.connection = connection
+        self._deadline = deadline
         self._execute, self._execute_slow = connection.rows, connection.slow_rows
         self._before_reading_events = before_reading_events or _nothing
         self._names = names
@@ -128,7 +132,7 @@ class Search:
         head = self.head if span.until is None else min(self.head, span.until)
         candidates = self.candidates(query, Range(span.after, head, span.backwards), size)
         rest = None if len(candidates) < size else span.rest(head, candidates[-1].position)
-        return Page(_filtered(query, candidates), head, rest)
+        return Page(self._filtered(query, candidates), head, rest)
 
     def candidates(self, query: Query, within: Range, size: int) -> list[SequencedEvent]:
         """The first events of the range that match, `where` aside."""
@@ -184,7 +188,7 @@ class Search:
     def matching(self, query: Query, after: int = 0) -> Iterator[SequencedEvent]:
         """Every event after a position that matches."""
         for page in self._matching_positions(query, after):
-            yield from _filtered(query, self.events_at(page))
+            yield from self._filtered(query, self.events_at(page))
 
     def _matching_positions(self, query: Query, after: int) -> Iterator[list[int]]:
         """The positions of the events that match, `where` aside, in pages."""
@@ -249,7 +253,7 @@ class Search:
             found = self._item_positions(wanted, within, 1)
             return found[0] if found else None
         for page in self._pages(lambda rest: self._item_positions(wanted, rest, CANDIDATES), within):
-            for event in self.events_at(page):
+            for event in self._deadline.each(self.events_at(page)):
                 if item.matches(event):
                     return event.position
         return None
@@ -258,7 +262,13 @@ class Search:
         rest = within or Range(0, self.head)
         while page := find(rest):
             yield page
+            self._deadline.check()
             rest = rest.beyond(page[-1])
+
+    def _filtered(self, query: Query, events: list[SequencedEvent]) -> list[SequencedEvent]:
+        if not query.has_where:
+            return events
+        return [event for event in self._deadline.each(events) if query.matches(event)]
 
     def positions(self, query: Query, within: Range, size: int) -> list[int]:
         """The first positions of the range that match, `where` aside."""
@@ -369,9 +379,3 @@ def _earlier(left: int | None, right: int | None) -> int | None:
     if left is None or right is None:
         return right if left is None else left
     return min(left, right)
-
-
-def _filtered(query: Query, events: list[SequencedEvent]) -> list[SequencedEvent]:
-    if not query.has_where:
-        return events
-    return [event for event in events if query.matches(event)]
