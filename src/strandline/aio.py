@@ -43,6 +43,7 @@ from .event import SequencedEvent
 from .follow import AsyncFollower, AsyncWorker, FollowerStatus
 from .follow.asynchronous import TRANSACTIONS_AT_ONCE
 from .follow.automation import Automation, Decision, Ignored, awaiting, run_options
+from .follow.beside import AsyncBeside
 from .follow.lease import LEASE_SECONDS
 from .follow.outbox import Publisher, follower_name, handler_of, options_of
 from .follow.worker import RunOptions
@@ -247,10 +248,17 @@ class AsyncEventStore:
         return AsyncSubscription(self, query_or_all(query), check_position(after, "after"))
 
     def follower(
-        self, name: str, query: Query | None = None, after: int = 0, *, lease: float = LEASE_SECONDS
+        self,
+        name: str,
+        query: Query | None = None,
+        after: int = 0,
+        *,
+        lease: float = LEASE_SECONDS,
+        into: str | os.PathLike[str] | None = None,
     ) -> AsyncFollower:
         """See `EventStore.follower`: `await follower.run(handle)`, where `handle` may be async."""
-        return AsyncFollower(self, self.store.follower(name, query, after, lease=lease))
+        followed = self if into is None else AsyncBeside(self, self.store.beside(into))
+        return AsyncFollower(followed, self.store.follower(name, query, after, lease=lease, into=into))
 
     async def find_follower(self, name: str) -> AsyncFollower:
         """See `EventStore.find_follower`."""
@@ -265,11 +273,12 @@ class AsyncEventStore:
         ignore: Ignored = (),
         after: int = 0,
         lease: float = LEASE_SECONDS,
+        into: str | os.PathLike[str] | None = None,
         **options: Unpack[RunOptions],
     ) -> AsyncWorker:
         """See `EventStore.automation`: `await automation.run()`."""
         handle = awaiting(Automation(name, decide, ignore), self.execute)
-        follower = self.follower(name, query, after, lease=lease)
+        follower = self.follower(name, query, after, lease=lease, into=into)
         return AsyncWorker(follower, handle, in_transaction=False, **run_options(options))
 
     def outbox(
@@ -281,11 +290,12 @@ class AsyncEventStore:
         *,
         after: int = 0,
         lease: float = LEASE_SECONDS,
+        into: str | os.PathLike[str] | None = None,
         **options: Unpack[RunOptions],
     ) -> AsyncWorker:
         """See `EventStore.outbox`; `publish` may be async."""
         handle = handler_of(publish)
-        follower = self.follower(follower_name(topic, publisher), query, after, lease=lease)
+        follower = self.follower(follower_name(topic, publisher), query, after, lease=lease, into=into)
         return AsyncWorker(follower, handle, in_transaction=False, **options_of(publish, options))
 
     async def followers(self) -> list[FollowerStatus]:

@@ -58,6 +58,8 @@ from .errors import InvalidInput, StoreClosed, StrandlineError
 from .event import SequencedEvent, to_microseconds
 from .follow import Follower, FollowerStatus, Worker
 from .follow.automation import Automation, Decision, Ignored, blocking, run_options
+from .follow.beside import Beside
+from .follow.blocking import Followed
 from .follow.lease import LEASE_SECONDS, Leases
 from .follow.options import found_in, kept_of
 from .follow.outbox import Publisher, follower_name, handler_of, options_of
@@ -185,6 +187,8 @@ class EventStore:
         self.tail = Tail(engine, self.watch)
         self.sequencer = Sequencer(engine, self.watch.look)
         self.leases = Leases(engine, self.watch.wake_all)
+        self._beside: dict[str, Beside] = {}
+        self._joining = threading.Lock()
         self._closed_because = ""
         self._closing = threading.Lock()
         self._is_released = False
@@ -377,15 +381,22 @@ class EventStore:
         return Subscription(self, query_or_all(query), check_position(after, "after"))
 
     def follower(
-        self, name: str, query: Query | None = None, after: int = 0, *, lease: float = LEASE_SECONDS
+        self,
+        name: str,
+        query: Query | None = None,
+        after: int = 0,
+        *,
+        lease: float = LEASE_SECONDS,
+        into: str | os.PathLike[str] | None = None,
     ) -> Follower:
         """A named reader whose checkpoint is kept in the log's database: `follower.run(handle)` delivers events to it.
 
         A new one begins after position `after`. Of all who run it, in any process, one does; another takes over when
-        that one stops, or was not heard of for `lease` seconds.
+        that one stops, or was not heard of for `lease` seconds. `into="local.db"` keeps the checkpoint in a file or a
+        PostgreSQL database of yours, whose transaction the handler gets. Over HTTP there is no other way.
         """
         self.check_usable()
-        return Follower(self, kept_of(name, query_or_all(query), after=after, lease=lease))
+        return Follower(self.beside(into), kept_of(name, query_or_all(query), after=after, lease=lease))
 
     def find_follower(self, name: str) -> Follower:
         """The follower of this name, to look at it or to steer it, which keeps its query; `NotFound` if there is none."""
@@ -401,6 +412,7 @@ class EventStore:
         ignore: Ignored = (),
         after: int = 0,
         lease: float = LEASE_SECONDS,
+        into: str | os.PathLike[str] | None = None,
         **options: Unpack[RunOptions],
     ) -> Worker:
         """A follower whose events lead to commands: `decide(event)` returns a `Call`, several of them, or None.
@@ -409,7 +421,7 @@ class EventStore:
         them. Exceptions of a command that are listed in `ignore` are no failure.
         """
         handle = blocking(Automation(name, decide, ignore), self.execute)
-        follower = self.follower(name, query, after, lease=lease)
+        follower = self.follower(name, query, after, lease=lease, into=into)
         return Worker(follower, handle, in_transaction=False, **run_options(options))
 
     def outbox(
@@ -421,6 +433,7 @@ class EventStore:
         *,
         after: int = 0,
         lease: float = LEASE_SECONDS,
+        into: str | os.PathLike[str] | None = None,
         **options: Unpack[RunOptions],
     ) -> Worker:
         """A follower that publishes the events of a query: one for each topic and publisher, `outbox:topic:publisher`.
@@ -428,7 +441,7 @@ class EventStore:
         `publish(events)` gets them in order, at least once; or `NdjsonFile(path)`, `Webhook(url, secret=…)`.
         """
         handle = handler_of(publish)
-        follower = self.follower(follower_name(topic, publisher), query, after, lease=lease)
+        follower = self.follower(follower_name(topic, publisher), query, after, lease=lease, into=into)
         return Worker(follower, handle, in_transaction=False, **options_of(publish, options))
 
     def followers(self) -> list[FollowerStatus]:
@@ -479,6 +492,8 @@ class EventStore:
             self.tail.close()
             self.watch.close()
             self.leases.close()
+            while self._beside:
+                self._beside.popitem()[1].close()
             self.engine.close()
             self._is_released = True
 
@@ -516,6 +531,18 @@ class EventStore:
             raise StoreClosed(self._closed_because)
         if current.get() is not None:
             refuse_writes()
+
+    def beside(self, into: str | os.PathLike[str] | None) -> Followed:
+        """Return the store with its followers in another database, if one is named. It is closed with the store."""
+        if into is None:
+            return self
+        name = os.path.abspath(into) if place_of(into).engine == "sqlite" else os.fspath(into)
+        with self._joining:
+            self.check_usable()
+            found = self._beside.get(name)
+            if found is None:
+                found = self._beside[name] = Beside(self, into)
+        return found
 
     def request(self, request: AppendRequest) -> AppendRequest:
         """The request, if this store may take it now."""
@@ -573,6 +600,8 @@ class EventStore:
         """Never touch the log again: this process is a fork of the one that opened it."""
         self._closed_because = _FORKED
         self.engine.leave_to_parent()
+        for beside in self._beside.values():
+            beside.engine.leave_to_parent()
 
 
 def only(outcomes: Sequence[AppendResult | StrandlineError]) -> AppendResult:

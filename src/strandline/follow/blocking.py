@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
@@ -34,6 +35,10 @@ class Followed(Protocol):
 
     def check_writable(self) -> None:
         """Raise if the store cannot be written to right now."""
+        ...
+
+    def beside(self, into: str | os.PathLike[str]) -> Followed:
+        """The same store, whose followers keep what they keep in the database at `into`."""
         ...
 
 

@@ -263,6 +263,6 @@ def logs(url: str, token: str | None) -> list[str]:
 
 def _no_tables() -> InvalidInput:
     return InvalidInput(
-        "a follower keeps its checkpoint in a database, and that of the server is not yours",
-        hint="run it beside the server",
+        "followers and read models need a database, and that of the server is not yours",
+        hint='name one of your own: store.follower(name, query, into="local.db"), model.run(store, into="local.db")',
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Sequence
 from contextvars import ContextVar
 from functools import partial
@@ -14,6 +15,7 @@ from ...domain.shape import shape_of
 from ...errors import FollowerFailed, InvalidInput
 from ...tag_id import IdValue
 from ..asynchronous import AsyncFollowed, AsyncSteps
+from ..beside import AsyncBeside
 from ..blocking import Followed
 from ..lease import LEASE_SECONDS
 from ..status import FollowerStatus
@@ -30,6 +32,7 @@ T = TypeVar("T")
 Store = Followed | AsyncFollowed
 
 RebuildEngine = Literal["process", "spark"]
+Into = str | os.PathLike[str] | None
 
 BATCH = 1_000
 
@@ -59,40 +62,47 @@ class ReadModel(Generic[P]):
         self._store: Store | None = None
         self._made: Made | None = None
 
-    def use(self, store: Store) -> None:
-        """Answer from the table in this store's database; `run` and the like do that too."""
+    def use(self, store: Store, *, into: Into = None) -> None:
+        """Answer from the table in this store's database; `run` and the like do that too.
+
+        `into="local.db"` is the database of the table and its checkpoint instead. Over HTTP there is no other way.
+        """
+        if into is not None:
+            store = _beside(store, into)
         if store is not self._store:
             self._made = self._in(store)
             self._store = store
 
     @overload
-    def run(self, store: Followed, batch: int = BATCH, *, until: int | None = None) -> int: ...
+    def run(
+        self, store: Followed, batch: int = BATCH, *, until: int | None = None, into: Into = None
+    ) -> int: ...
     @overload
     def run(
-        self, store: AsyncFollowed, batch: int = BATCH, *, until: int | None = None
+        self, store: AsyncFollowed, batch: int = BATCH, *, until: int | None = None, into: Into = None
     ) -> Awaitable[int]: ...
-    def run(self, store: Store, batch: int = BATCH, *, until: int | None = None) -> Any:
+    def run(self, store: Store, batch: int = BATCH, *, until: int | None = None, into: Into = None) -> Any:
         """Keep the table live until `stop`, or until it has seen the position `until`; returns the checkpoint.
 
-        Of all who run it, in any process, one does. The table is made if need be.
+        Of all who run it, in any process, one does. The table is made if need be. See `use` for `into`.
         """
-        self.use(store)
+        self.use(store, into=into)
         made = self._used
         return self._take(run(made, batch, lambda: until), made)
 
     @overload
-    def catch_up(self, store: Followed, batch: int = BATCH) -> int: ...
+    def catch_up(self, store: Followed, batch: int = BATCH, *, into: Into = None) -> int: ...
     @overload
-    def catch_up(self, store: AsyncFollowed, batch: int = BATCH) -> Awaitable[int]: ...
-    def catch_up(self, store: Store, batch: int = BATCH) -> Any:
+    def catch_up(self, store: AsyncFollowed, batch: int = BATCH, *, into: Into = None) -> Awaitable[int]: ...
+    def catch_up(self, store: Store, batch: int = BATCH, *, into: Into = None) -> Any:
         """Like `run`, until the present head is reached."""
-        self.use(store)
+        self.use(store, into=into)
         made = self._used
         return self._take(run(made, batch, made.engine.head), made)
 
-    def worker(self, store: Followed) -> Worker:
+    def worker(self, store: Followed, *, into: Into = None) -> Worker:
         """What keeps the table live, to be run with others: by `strandline run`. The table is made if need be."""
-        self.use(store)
+        self.use(store, into=into)
         worker = ModelWorker(self._used)
         obstacle = None if is_collecting.get() else worker.obstacle()
         if obstacle is not None:
@@ -238,6 +248,11 @@ is_collecting: ContextVar[bool] = ContextVar("workers_are_collected", default=Fa
 
 def _is_async(store: Store) -> bool:
     return hasattr(store, "in_thread")
+
+
+def _beside(store: Store, into: str | os.PathLike[str]) -> Store:
+    beside = _plain(store).beside(into)
+    return AsyncBeside(cast("AsyncFollowed", store), beside) if _is_async(store) else beside
 
 
 def _plain(store: Store) -> Followed:

@@ -27,6 +27,11 @@ def dialect_of(engine: Engine) -> Dialect:
         return "sqlite"
     if engine.name == "postgres":
         return "postgres"
+    if engine.is_far:
+        raise InvalidInput(
+            "a read model needs a database, and that of the server is not yours",
+            hint='name one of your own: model.run(store, into="local.db")',
+        )
     raise InvalidInput(
         "a store in memory has no database, so it has no table for a read model",
         hint='use store.project there, or connect("file.db")',
