@@ -92,7 +92,7 @@ class Reader(threading.Thread):
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """So small that every reader is too slow now and then."""
     monkeypatch.setattr(tail, "WINDOW_EVENTS", 12)
-    monkeypatch.setattr(tail, "NEWS_EVENTS", 5)
+    monkeypatch.setattr(tail, "NEWS_BYTES", 200)
     monkeypatch.setattr(tail, "PAGE_EVENTS", 7)
     monkeypatch.setattr(tail, "PAUSE_SECONDS", 0.0)
 

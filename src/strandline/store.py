@@ -185,7 +185,7 @@ class EventStore:
         self.decisions = DecisionCache(decision_cache)
         self.watch = HeadWatch(engine)
         self.tail = Tail(engine, self.watch)
-        self.sequencer = Sequencer(engine, self.watch.look)
+        self.sequencer = Sequencer(engine, self.watch.hear)
         self.leases = Leases(engine, self.watch.wake_all)
         self._beside: dict[str, Beside] = {}
         self._joining = threading.Lock()

@@ -91,7 +91,7 @@ def run(
     address = "memory:" if url == "memory:" else store_url(url)
     refuse_server(address, "serve")
     try:
-        from strandline.server.serve import Server, is_loopback, listen, tls_options
+        from strandline.server.serve import Server, is_loopback, listen, rare_collections, tls_options
     except ImportError as error:
         raise without_server(error) from error
     if not insecure and not is_loopback(host):
@@ -110,6 +110,7 @@ def run(
             places["grpc"] = address_of(host, others[0].getsockname()[1], is_tls=bool(tls))
             faces.append(grpc_face(application, log[0], others, cert=tls_cert, key=tls_key))
         server = Server(application, faces=faces, **tls)
+        stores.enter_context(rare_collections())
         server.run_on(listeners, lambda: _tell(places, opened, as_json=as_json))
 
 

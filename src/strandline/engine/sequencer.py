@@ -89,7 +89,7 @@ AnyTicket = ThreadTicket | LoopTicket
 class Sequencer:
     """Puts appends in order and hands them to the engine, batch by batch."""
 
-    def __init__(self, engine: Engine, on_commit: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, on_commit: Callable[[Sequence[Outcome]], None]) -> None:
         self._engine = engine
         self._on_commit = on_commit
         # Guards the queue. A signal handler may add a ticket while its thread does so in an event loop.
@@ -120,7 +120,7 @@ class Sequencer:
                 if self._is_closed:
                     raise StoreClosed("the store is closed")
                 outcomes = self._engine.append(lambda: works)
-                self._tell_readers()
+                self._tell_readers(outcomes)
                 return outcomes
         finally:
             if self._queue:
@@ -221,21 +221,24 @@ class Sequencer:
         if first is None:
             return False
         if first.works:
-            self._settle(self._next_batch)
-            self._tell_readers()
+            self._tell_readers(self._settle(self._next_batch))
         else:  # it only waited for those before it
             first.settle([])
             _wake([first])
         return True
 
-    def _tell_readers(self) -> None:
+    def _tell_readers(self, outcomes: Sequence[Outcome]) -> None:
         try:  # noqa: SIM105  (`suppress` takes as long as everything else here)
-            self._on_commit()
+            self._on_commit(outcomes)
         except StrandlineError:  # the appends are written, whatever the waiting readers meet
             pass
 
-    def _settle(self, take: Callable[[], list[AnyTicket]]) -> None:
-        """Write the works of the tickets that are there when the engine asks for them."""
+    def _settle(self, take: Callable[[], list[AnyTicket]]) -> list[Outcome]:
+        """Write the works of the tickets that are there when the engine asks for them.
+
+        Return their outcomes, or nothing if the transaction failed.
+        """
+        outcomes: list[Outcome] = []
         batch: list[AnyTicket] = []
 
         def works() -> list[Work]:
@@ -244,15 +247,17 @@ class Sequencer:
             return [work for ticket in batch for work in ticket.works]
 
         try:
-            outcomes = iter(self._engine.append(works))
+            outcomes = self._engine.append(works)
         except Exception as error:  # noqa: BLE001  (the owner of the work gets it; an exit is for the leader)
             batch = batch or take()
             self._settle_failed(batch, error)
         else:
+            following = iter(outcomes)
             for ticket in batch:
-                ticket.settle([next(outcomes) for _ in ticket.works])
+                ticket.settle([next(following) for _ in ticket.works])
         finally:
             _wake(batch)
+        return outcomes
 
     def _settle_failed(self, batch: list[AnyTicket], error: BaseException) -> None:
         if isinstance(error, Unavailable):

@@ -27,7 +27,7 @@ from .watch import HeadWatch
 PAGE_EVENTS = 2_000
 WINDOW_EVENTS = 4_096
 WINDOW_BYTES = 8 * 1024 * 1024
-NEWS_EVENTS = 500
+NEWS_BYTES = 512 * 1024
 PAUSE_SECONDS = 0.005
 """How long to let news gather after some were read: a busy log is read some hundred times a second, not for each commit."""
 TRY_AGAIN_SECONDS = 0.1
@@ -125,10 +125,10 @@ class Tail:
             self._leaving.append(inbox)
             self._bell.ring()
 
-    def news(self, inbox: Inbox, after: int) -> News | None:
-        """Return what an inbox has after a position, or None if the tail has not begun to fill it.
+    def news(self, inbox: Inbox, after: int, most: int) -> News | None:
+        """Return at most so many events that an inbox has after a position, None if the tail has not begun to fill it.
 
-        What it has up to there it forgets.
+        What it has up to there it forgets. It gives at most 512 KiB of data, or one larger event.
         """
         looked = self._position  # first: what the tail hands out from now on is beyond it
         since = inbox.since
@@ -141,11 +141,15 @@ class Tail:
             inbox.positions.popleft()
         positions = list(inbox.positions)
         events: list[SequencedEvent] = []
-        for position in positions[:NEWS_EVENTS]:
+        size = 0
+        for position in positions[:most]:
             event = self._window.get(position)
             if event is None:  # it has waited for too long
                 last = events[-1].position if events else after
                 return News(events, last, Span(last), is_last=True)
+            size += _size_of(event)
+            if events and size > NEWS_BYTES:
+                break
             events.append(event)
         if events and events[-1].position < positions[-1]:
             return News(events, events[-1].position, None, is_last=False)
@@ -202,17 +206,22 @@ class Tail:
             if self._engine.is_lost:
                 self._drop_all()
             return
-        self._is_quiet = True
+        has_found = self._read_news()
+        if has_found or self._is_quiet:  # quiet: nothing of what was announced is there yet, or asked for
+            time.sleep(PAUSE_SECONDS)
+        self._is_quiet = not has_found
+
+    def _read_news(self) -> bool:
+        """Hand out what is new; False if there is nothing."""
+        has_found = False
         query = self._query()
         span: Span | None = Span(self._position)
         while span is not None and not self._is_closed:
             page = self._engine.read_page(query, span, PAGE_EVENTS)
             self._hand_out(page)
             span = page.rest
-            if page.events:
-                self._is_quiet = False
-        if not self._is_quiet:
-            time.sleep(PAUSE_SECONDS)
+            has_found = has_found or bool(page.events)
+        return has_found
 
     def _query(self) -> Query:
         """What to read: everything, or what the inboxes want where reading more would be dear."""

@@ -6,10 +6,11 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from ..append import AppendResult
 from ..errors import StoreClosed, StrandlineError
-from . import Engine
+from . import Engine, Outcome
 from .threads import LOOK_AGAIN_SECONDS, AnyBell, Bell, LoopBell, join, ring_all, start
 
 
@@ -32,7 +33,18 @@ class HeadWatch:
         """Look at the log, if anyone waits, and wake those whose position the head has passed."""
         if not self._waiters or self._is_closed:
             return
-        head = self._engine.head()
+        self._tell(self._engine.head())
+
+    def hear(self, outcomes: Sequence[Outcome]) -> None:
+        """Wake those whose position appends of this process have passed, without a look. Without outcomes, look."""
+        if not self._waiters or self._is_closed:
+            return
+        if not outcomes:  # a transaction failed, but some of its requests were written one by one
+            self.look()
+        written = [outcome.last for outcome in outcomes if isinstance(outcome, AppendResult)]
+        self._tell(max(written, default=0))
+
+    def _tell(self, head: int) -> None:
         if head > self._told:
             self._head = max(self._head, head)
             self._wake()

@@ -86,8 +86,7 @@ class Application:
 
     def begin_drain(self) -> None:
         """Answer 503 from now on, and ask the streams to end. Requests under way go on."""
-        self._service.is_draining = True
-        self._service.ending.set()
+        self._service.begin_drain()
         self._service.waits.cut_short(BODY_SECONDS_WHILE_DRAINING)
 
     async def drain(self, seconds: float = DRAIN_SECONDS) -> None:

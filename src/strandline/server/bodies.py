@@ -27,7 +27,7 @@ from .problem import AtField, wrong_shape
 T = TypeVar("T")
 Position = Annotated[int, Meta(ge=0, description="A position of the log, or 0.")]
 Limit = Annotated[int, Meta(ge=1, description="At most so many events.")]
-Format = Literal["json", "ndjson", "csv", "arrow"]
+Format = Literal["json", "ndjson", "csv", "arrow", "sse"]
 _JSON_HINT = "/openapi.json describes the fields of every request"
 
 

@@ -10,9 +10,10 @@ import msgspec
 
 from .. import __version__, errors
 from ..errors import StrandlineError
+from ..names import MAX_POSITION
 from . import answers
 from .examples import Example, examples_of
-from .exchange import Answer, Exchange, encode
+from .exchange import EVENT_STREAM, Answer, Exchange, encode
 from .meanings import meaning
 from .problem import HTTP_ERRORS, PROBLEM
 
@@ -37,6 +38,10 @@ An event store in which the consistency boundary of a decision is a query.
 Bodies are JSON and may be packed with gzip or zstd (`Content-Encoding`). Answers of 1 KiB or more are packed as
 `Accept-Encoding` allows. `HEAD` answers the headers of every `GET`, `OPTIONS` the methods of a path.
 `QUERY …/events` means the same as `POST …/read`. Unknown fields and parameters are refused.
+"""
+_MESSAGES = """\
+Messages without an end: `event: event` with an event, `event: checkpoint` with `{"position"}` at least every second, and before
+the server closes the stream `event: end` with `{"position"}` or `event: error` with a problem. `id` is where to go on.
 """
 _LINES: dict[type, tuple[type, ...]] = {
     answers.AppendAnswer: (answers.AppendAnswer, answers.ProblemAnswer),
@@ -74,7 +79,13 @@ _PROBLEM_HEADERS = {
     429: {"Retry-After": "How many seconds to wait."},
     503: {"Retry-After": "How many seconds to wait."},
 }
-_TRACE: dict[str, Json] = {
+_HEADERS: dict[str, Json] = {
+    "Last-Event-ID": {
+        "name": "Last-Event-ID",
+        "in": "header",
+        "description": "With a live stream: the id of the last message that arrived. It wins over `after`.",
+        "schema": {"type": "integer", "minimum": 0, "maximum": MAX_POSITION},
+    },
     "traceparent": {
         "name": "traceparent",
         "in": "header",
@@ -138,7 +149,7 @@ def description() -> Json:
         "components": {
             "schemas": schemas(),
             "responses": {f"Problem{status}": _problem(status) for status in sorted(statuses)},
-            "parameters": _TRACE,
+            "parameters": _HEADERS,
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer", "description": "Where the server has tokens."}
             },
@@ -169,7 +180,7 @@ def _operation(route: Route) -> Json:
         "operationId": f"{route.method.lower()}_{name}",
         "summary": route.summary,
         "tags": [THEMES[route.access][0]],
-        "parameters": [*_path_parameters(route), *_query_parameters(route), *_trace_parameters(route)],
+        "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
         "responses": _responses(route, examples),
         "security": [] if route.access is None else [{"token": []}, {}],
     }
@@ -214,6 +225,8 @@ def _answer_content(route: Route, kind: str, shown: list[Any]) -> Json:
     if kind == "application/x-ndjson" and route.answer is not None:
         lines = [reference(line) for line in _LINES[route.answer]]
         return {"schema": {"oneOf": lines, "description": "Each line is one of these."}}
+    if kind == EVENT_STREAM.decode():
+        return {"schema": {"type": "string", "description": _MESSAGES}}
     if kind != "application/json":
         return {"schema": {} if "arrow" in kind else {"type": "string"}}
     if route.answer is None:
@@ -262,7 +275,9 @@ def _query_parameters(route: Route) -> Iterable[Json]:
             yield {**field, "required": required, "schema": _OF_TEXT.get(name, schema)}
 
 
-def _trace_parameters(route: Route) -> Iterable[Json]:
+def _header_parameters(route: Route) -> Iterable[Json]:
+    if answers.PageAnswer is route.answer:
+        yield {"$ref": "#/components/parameters/Last-Event-ID"}
     if route.is_of_log:
         yield {"$ref": "#/components/parameters/traceparent"}
     if route.access == "append":

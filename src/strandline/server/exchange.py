@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from ..aio import AsyncEventStore
 from ..errors import InvalidInput, PayloadTooLarge
+from ..subscription import AsyncSubscription
 from .callers import ANYBODY, Caller, Callers
 from .gate import Gate
 from .logs import Logs
@@ -67,6 +68,8 @@ class Stream(Struct):
     headers: Headers = []
     reads_body: bool = False
     """Whether the pieces are made while the body of the request still arrives."""
+    stop: Callable[[], None] | None = None
+    """Ends the wait for the next piece. Without it, that there is no reader is noticed at the next piece."""
 
 
 class Gone(Exception):
@@ -82,6 +85,8 @@ class Limits(Struct, frozen=True):
     """Within this time the next piece of a body must arrive."""
     body_bytes_per_second: int = 4 * 1024
     """What a body must bring on the average, after that time."""
+    live_streams: int = 2_000
+    """So many may be open at the same time."""
 
 
 class Exchange:
@@ -260,8 +265,16 @@ class Service:
         self.is_draining: bool = False
         self.ending = asyncio.Event()
         """Set when the server drains, so that those who wait for something do so no longer."""
+        self.live: set[AsyncSubscription] = set()
         self.metrics = Metrics()
         self.scrape = Scrape(self)
+
+    def begin_drain(self) -> None:
+        """Refuse requests from now on, and let live streams and waits end."""
+        self.is_draining = True
+        self.ending.set()
+        for subscription in list(self.live):
+            subscription.stop()
 
 
 class Waits:

@@ -19,7 +19,8 @@ from ..errors import StrandlineError
 from ..event import SequencedEvent
 from ..query import Query
 from ..reading import require_arrow
-from .exchange import JSON, NDJSON, Answer, Exchange, Headers, Stream, encode
+from .exchange import EVENT_STREAM, JSON, NDJSON, Answer, Exchange, Headers, Stream, encode
+from .live import error_message, live_stream
 from .packing import weight_of
 from .problem import encode_problem, raw_condition, raw_event
 
@@ -33,6 +34,7 @@ CONTENT_TYPES = {
     "ndjson": NDJSON.decode(),
     "csv": "text/csv",
     "arrow": "application/vnd.apache.arrow.stream",
+    "sse": EVENT_STREAM.decode(),
 }
 _BY_TYPE = {kind: form for form, kind in CONTENT_TYPES.items()}
 CONDITION_BYTES = 4_096
@@ -66,6 +68,8 @@ async def answer_events(exchange: Exchange, asked: Asked) -> Answer | Stream:
     form = exchange.parameters.format or preferred(exchange.header(b"accept"))
     if form == "json":
         return Answer(await _page(exchange.store, asked))
+    if form == "sse":
+        return live_stream(exchange, asked)
     if form == "arrow":
         await asyncio.to_thread(require_arrow)  # to load it takes a while
     read = await asked.read(exchange.store, asked.limit)
@@ -219,6 +223,8 @@ def error_line(error: Exception, exchange: Exchange) -> bytes:
 
 def farewell(content_type: bytes, error: Exception, exchange: Exchange) -> bytes:
     """Return what tells the reader of a stream why it ends. Nothing, if its form has no place for that."""
+    if content_type == EVENT_STREAM:
+        return error_message(error, exchange)
     return error_line(error, exchange) if content_type == NDJSON else b""
 
 

@@ -70,6 +70,11 @@ class Metrics:
             counts = self._logs[name] = LogCounts()
         return counts
 
+    @property
+    def live_streams(self) -> int:
+        """How many live streams are open."""
+        return sum(counts.live_streams for counts in self._logs.values())
+
     def add_request(self, method: str, path: str, status: int, seconds: float) -> None:
         """Count a request by the pattern of its path."""
         key = (method, path, status)

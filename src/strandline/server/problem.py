@@ -105,6 +105,15 @@ class ShuttingDown(StrandlineError):
     hint = "send the same request again, to the server that takes over"
 
 
+class TooManyStreams(StrandlineError):
+    """The server has as many live streams as it takes."""
+
+    code = "too_many_streams"
+    retry = "same"
+    status = 429
+    hint = "try again when others have ended, or raise the limit of the server"
+
+
 class InternalError(StrandlineError):
     """The server failed in a way that it did not foresee."""
 
@@ -122,6 +131,7 @@ HTTP_ERRORS: tuple[type[StrandlineError], ...] = (
     TooManyRequests,
     Overloaded,
     ShuttingDown,
+    TooManyStreams,
     InternalError,
 )
 

@@ -63,6 +63,8 @@ async def _send_pieces(
     has_begun = not stream.reads_body
     # A stream that reads the body notices by itself that the client has left.
     gone = None if stream.reads_body else asyncio.create_task(exchange.wait_until_gone())
+    if gone is not None and (stop := stream.stop) is not None:
+        gone.add_done_callback(lambda _: stop())
     try:
         async for piece in stream.pieces:
             if gone is not None and gone.done():
