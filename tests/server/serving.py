@@ -44,7 +44,10 @@ class Client:
             target = path if path.startswith("/") else f"{self.base}/{path}"
             connection.request(method, target, sent, self.headers | named)
             answer = connection.getresponse()
-            fields = {name.lower(): value for name, value in answer.getheaders()}
+            fields: dict[str, str] = {}
+            for name, value in answer.getheaders():
+                known = fields.get(name.lower())
+                fields[name.lower()] = value if known is None else f"{known}, {value}"
             return Reply(answer.status, fields, answer.read())
         finally:
             connection.close()

@@ -23,6 +23,8 @@ BODIES: dict[str, Any] = {
     "append": {"events": [{"type": "T", "data": 1}]},
     "append_many": b'{"events": [{"type": "T", "data": 1}]}',
     "check": {"condition": {"fail_if_events_match": {"items": [{}]}}},
+    "log_in": b"csrf=a&token=b",
+    "log_out": b"csrf=a",
     "retag": {"positions": [1], "add": ["a"]},
     "reset": {"position": 0},
     "lease": {"batch": 2, "wait": 0.1},
@@ -96,10 +98,11 @@ def test_every_route_answers_as_described(client: Client, description: dict[str,
     body = None if route.body is None else BODIES.get(name, {})
     if "{name}" in route.path:
         body = with_token(body, client)
-    reply = client.send(route.method, path + PARAMETERS.get(name, ""), body)
+    headers = {} if body is None else {"content_type": route.body_types[0].decode()}
+    reply = client.send(route.method, path + PARAMETERS.get(name, ""), body, **headers)
     assert reply.status == route.status, reply.body
     assert reply.headers["content-type"].partition(";")[0] in route.produces
-    unknown = client.send(route.method, f"{path}?colour=red", body)
+    unknown = client.send(route.method, f"{path}?colour=red", body, **headers)
     assert unknown.status == 422
     if route.method != "QUERY":
         check_answer(description, route, reply)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -232,3 +233,18 @@ def test_leases_are_of_own_events_only(tenant: Client, store: EventStore) -> Non
     for method, path in (("GET", "dead-letters"), ("DELETE", "dead-letters/4"), ("POST", "pause")):
         assert tenant.send(method, f"followers/mine/{path}").status == 403
     assert [status.name for status in store.followers()] == ["all", "mine", "theirs"]
+
+
+def test_a_live_stream_has_own_events_only(tenant: Client, store: EventStore) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", tenant.port, timeout=30)
+    connection.request(
+        "GET", "/v1/logs/default/events", headers=tenant.headers | {"accept": "text/event-stream"}
+    )
+    answer = connection.getresponse()
+    store.append([Event("T", SECRET, tags=["tenant:8"]), Event("T", "last", tags=["tenant:7"])])
+    seen = b""
+    while b'"last"' not in seen:
+        seen += answer.readline()
+    connection.close()
+    assert SECRET.encode() not in seen
+    assert seen.count(b"event: event") == 2

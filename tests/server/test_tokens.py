@@ -250,6 +250,19 @@ def test_revocation_ends_a_running_stream_with_a_problem(held: Held, store: Even
     connection.close()
 
 
+def test_revocation_ends_a_live_stream_that_waits(held: Held) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", held.client.port, timeout=PATIENCE_SECONDS)
+    headers = held.client.headers | {"accept": "text/event-stream"}
+    connection.request("GET", "/v1/logs/default/events", headers=headers)
+    answer = connection.getresponse()
+    assert answer.readline() == b"event: checkpoint\n"
+    revoke_token(held.path, held.token.id)
+    rest = answer.read()  # returns when the server ends the stream
+    assert b"event: error" in rest
+    assert b'"unauthorized"' in rest
+    connection.close()
+
+
 def test_a_bulk_import_of_a_revoked_token_ends(held: Held, store: EventStore) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", held.client.port, timeout=PATIENCE_SECONDS)
     connection.putrequest("POST", "/v1/logs/default/appends")

@@ -47,6 +47,22 @@ GrpcPort = Annotated[
     ),
 ]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Refuse every change.")]
+AuditFile = Annotated[
+    str | None,
+    typer.Option("--audit", metavar="FILE", help="Add a line of JSON for every change other than an append."),
+]
+MostPerSecond = Annotated[
+    float | None,
+    typer.Option(
+        "--rate", metavar="N", help="Take at most N requests per second from a token or an address."
+    ),
+]
+TrustProxy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust-proxy", metavar="ADDRESS", help="Believe X-Forwarded-For and -Proto from this proxy."
+    ),
+]
 AllowHost = Annotated[
     list[str] | None,
     typer.Option("--allow-host", metavar="NAME", help="Another name by which requests may reach the server."),
@@ -78,6 +94,9 @@ def run(
     tokens: TokenFile = None,
     tls_cert: Certificate = None,
     tls_key: Key = None,
+    audit: AuditFile = None,
+    rate: MostPerSecond = None,
+    trust_proxy: TrustProxy = None,
     read_only: ReadOnly = False,
     allow_host: AllowHost = None,
     insecure: Insecure = False,
@@ -103,13 +122,20 @@ def run(
     places = {"address": address_of(host, listeners[0].getsockname()[1], is_tls=bool(tls))}
     with contextlib.ExitStack() as stores:
         opened = {name: stores.enter_context(strandline.connect(address, log=name)) for name in log}
-        application = app(opened, tokens=holders, read_only=read_only, allow_hosts=allow_host or ())
+        application = app(
+            opened,
+            tokens=holders,
+            audit=audit,
+            rate=rate,
+            read_only=read_only,
+            allow_hosts=allow_host or (),
+        )
         faces = []
         if grpc_face is not None and grpc_port is not None:
             others = listen(host, grpc_port, option="--grpc-port")
             places["grpc"] = address_of(host, others[0].getsockname()[1], is_tls=bool(tls))
             faces.append(grpc_face(application, log[0], others, cert=tls_cert, key=tls_key))
-        server = Server(application, faces=faces, **tls)
+        server = Server(application, faces=faces, forwarded_allow_ips=trust_proxy or [], **tls)
         stores.enter_context(rare_collections())
         server.run_on(listeners, lambda: _tell(places, opened, as_json=as_json))
 

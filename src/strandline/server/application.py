@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from time import perf_counter
 
-from ..errors import Forbidden, NotFound
-from .bodies import decoder_of, parameters_of
+from ..errors import Forbidden, NotFound, Unauthorized
+from .audit import Audit
+from .bodies import decoder_of, form_decoder_of, parameters_of
 from .callers import Callers
 from .exchange import (
     EVENT_STREAM,
+    FORM,
     NDJSON,
     Answer,
     Exchange,
@@ -27,6 +29,7 @@ from .exchange import (
 )
 from .gate import Gate
 from .limits import open_log
+from .load import Rate
 from .logs import Logs, OneLog
 from .problem import (
     PROBLEM,
@@ -37,15 +40,19 @@ from .problem import (
     status_of,
 )
 from .routes import ROUTES, Route, Table, allowed
-from .sending import send_answer, send_stream
-from .tokens import Tokens
+from .sending import LARGE_ANSWER, send_answer, send_stream
+from .tokens import Access, Tokens
 
 DRAIN_SECONDS = 10.0
 BODY_SECONDS_WHILE_DRAINING = 2.0
 GONE = 499
 """Counted where the client went away before its request was complete."""
-_CHANGES = frozenset({"append", "follow", "manage", "admin"})
-_DECODERS = {route.body: decoder_of(route.body) for route in ROUTES if route.body is not None}
+_AUDITED = frozenset({"manage", "admin"})
+_DECODERS = {
+    route.body: form_decoder_of(route.body) if FORM in route.body_types else decoder_of(route.body)
+    for route in ROUTES
+    if route.body is not None
+}
 _TABLE = Table(ROUTES)
 
 
@@ -53,6 +60,8 @@ def app(
     logs: OneLog | Mapping[str, OneLog],
     *,
     tokens: Tokens | str | os.PathLike[str] | None = None,
+    audit: str | os.PathLike[str] | None = None,
+    rate: float | None = None,
     read_only: bool = False,
     allow_hosts: Iterable[str] = (),
     limits: Limits | None = None,
@@ -61,9 +70,18 @@ def app(
 
     Mount it inside another application, or run it with any ASGI server. It needs no lifespan. Requests must name the
     server by `localhost`, by its address, or by one of `allow_hosts`. With a file of `tokens`, every request needs one
-    of them. `strandline token create` makes them.
+    of them. `strandline token create` makes them. Each change other than an append is a line in the file `audit`. `rate`
+    is how many requests per second a token may send, or an address.
     """
-    service = Service(Logs(logs), Gate(allow_hosts), Callers(tokens), limits or Limits(), read_only=read_only)
+    service = Service(
+        Logs(logs),
+        Gate(allow_hosts),
+        Callers(tokens),
+        limits or Limits(),
+        rate=None if rate is None else Rate(rate),
+        audit=None if audit is None else Audit(audit),
+        read_only=read_only,
+    )
     return Application(service)
 
 
@@ -103,9 +121,11 @@ class Application:
 
     async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._metrics.under_way += 1
+        exchange = Exchange(scope, receive, self._service)
         try:
-            await self._handle(Exchange(scope, receive, self._service), send)
+            await self._handle(exchange, send)
         finally:
+            exchange.release()
             self._metrics.under_way -= 1
             if not self._metrics.under_way:
                 self._is_idle.set()
@@ -129,6 +149,7 @@ class Application:
     async def _stream(self, exchange: Exchange, stream: Stream, send: Send, began: float) -> None:
         is_live = stream.content_type == EVENT_STREAM
         if is_live:
+            exchange.release()
             exchange.count_request(200, perf_counter() - began)
         try:
             with exchange.live() if is_live else nullcontext():
@@ -158,23 +179,56 @@ class Application:
         raise MethodNotAllowed(f"{method!r:.20} is not possible here", allowed(routes))
 
     async def _call(self, exchange: Exchange, route: Route) -> Answer | Stream:
-        service = self._service
-        exchange.caller = await service.callers.admit(exchange.header(b"authorization"), route.access)
+        if route.access is not None:
+            await self._admit(exchange, route.access)
+        if self._service.audit is not None and route.is_change and route.access in _AUDITED:
+            return await self._call_audited(exchange, route, self._service.audit)
+        return await self._answer_of(exchange, route)
+
+    async def _admit(self, exchange: Exchange, access: Access) -> None:
+        """Let in who may do what the request asks for, unless there is too much to do."""
+        try:
+            exchange.caller = await self._service.callers.identify(exchange)
+        except (Unauthorized, Forbidden):
+            exchange.check_rate()
+            raise
+        exchange.check_rate()
+        exchange.take()
+
+    async def _call_audited(self, exchange: Exchange, route: Route, audit: Audit) -> Answer | Stream:
+        try:
+            answer = await self._answer_of(exchange, route)
+        except Exception as error:
+            problem = encode_problem(error, docs=exchange.docs)
+            await audit.write_change(exchange, route.call.__name__, status_of(error), problem)
+            raise
+        assert isinstance(answer, Answer)
+        await audit.write_change(exchange, route.call.__name__, answer.status, answer.body)
+        return answer
+
+    async def _answer_of(self, exchange: Exchange, route: Route) -> Answer | Stream:
+        if route.access is not None:
+            exchange.caller.check(route.access)
         exchange.parameters = parameters_of(route.parameters, exchange.query_parameters())
+        limits = self._service.limits
         if route.is_of_log:
             self._check_change(route)
             exchange.log = exchange.path["log"]
-            exchange.store = await open_log(service.logs, exchange.log, exchange.caller)
+            exchange.store = await open_log(self._service.logs, exchange.log, exchange.caller)
         if route.body is not None:
             exchange.check_content_type(*route.body_types)
             if NDJSON not in route.body_types:
-                exchange.body = _DECODERS[route.body](await exchange.read_body())
-        return await route.call(exchange)
+                most = limits.form_bytes if route.access is None else limits.body_bytes
+                exchange.body = _DECODERS[route.body](await exchange.read_body(most))
+        answer = await route.call(exchange)
+        if isinstance(answer, Answer) and len(answer.body) > LARGE_ANSWER:  # the answer to a change never is
+            exchange.hold(len(answer.body))
+        return answer
 
     def _check_change(self, route: Route) -> None:
         if self._service.is_draining:
             raise ShuttingDown("the server is shutting down")
-        if self._service.read_only and route.access in _CHANGES:
+        if self._service.read_only and route.is_change:
             raise Forbidden("this server is read-only", hint="send changes to a server that takes them")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -162,6 +163,19 @@ class ResetBody(Body):
     at: str | UnsetType = UNSET
 
 
+class LoginBody(Body):
+    """What the page to log in sends."""
+
+    csrf: str
+    token: str
+
+
+class LogoutBody(Body):
+    """What the button to log out sends."""
+
+    csrf: str = ""
+
+
 class NoParameters(Body):
     """A request without parameters."""
 
@@ -221,6 +235,19 @@ def decoder_of(kind: type[T]) -> Callable[[bytes], T]:
             return decode(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError) as error:
             raise wrong_shape(error, hint=_JSON_HINT) from error
+
+    return decoded
+
+
+def form_decoder_of(kind: type[T]) -> Callable[[bytes], T]:
+    """Return a function that decodes the body that a form in a page sends."""
+
+    def decoded(body: bytes) -> T:
+        try:
+            pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
+        except ValueError as error:
+            raise AtField(InvalidInput(f"the body is not a form: {error}"), "$") from error
+        return parameters_of(kind, pairs)
 
     return decoded
 

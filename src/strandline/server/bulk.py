@@ -42,7 +42,7 @@ class _Outcomes:
 
     def __init__(self) -> None:
         self._unsent: list[bytes] = []
-        self._size = 0
+        self.size = 0
         self._is_complete = False
         self._changed = asyncio.Condition()
         self.is_idle = True
@@ -50,9 +50,9 @@ class _Outcomes:
 
     async def put(self, piece: bytes) -> None:
         async with self._changed:
-            await self._changed.wait_for(lambda: self._size < UNSENT_BYTES)
+            await self._changed.wait_for(lambda: self.size < UNSENT_BYTES)
             self._unsent.append(piece)
-            self._size += len(piece)
+            self.size += len(piece)
             self._changed.notify_all()
 
     async def end(self) -> None:
@@ -63,12 +63,12 @@ class _Outcomes:
     async def pause(self) -> None:
         """Return when there are outcomes, and the client has sent nothing more for a while."""
         async with self._changed:
-            while not self._is_complete and self._size < UNSENT_BYTES:
+            while not self._is_complete and self.size < UNSENT_BYTES:
                 try:
                     async with asyncio.timeout(PAUSE_SECONDS):
                         await self._changed.wait()
                 except TimeoutError:
-                    if self._size and self.is_idle:
+                    if self.size and self.is_idle:
                         return
 
     async def take(self) -> bytes:
@@ -76,14 +76,14 @@ class _Outcomes:
         async with self._changed:
             await self._changed.wait_for(lambda: self._unsent or self._is_complete)
             piece = b"".join(self._unsent)
-            self._unsent, self._size = [], 0
+            self._unsent, self.size = [], 0
             self._changed.notify_all()
             return piece
 
 
 async def _append_all(exchange: Exchange, metadata: Mapping[str, str], outcomes: _Outcomes) -> None:
     try:
-        async for lines in _lines_of(exchange):
+        async for lines in _lines_of(exchange, outcomes):
             outcomes.is_idle = False
             for start in range(0, len(lines), REQUESTS_AT_ONCE):
                 chunk = lines[start : start + REQUESTS_AT_ONCE]
@@ -99,7 +99,7 @@ async def _append_all(exchange: Exchange, metadata: Mapping[str, str], outcomes:
         await outcomes.end()
 
 
-async def _lines_of(exchange: Exchange) -> AsyncIterator[list[bytes | StrandlineError]]:
+async def _lines_of(exchange: Exchange, outcomes: _Outcomes) -> AsyncIterator[list[bytes | StrandlineError]]:
     """Yield the complete lines of each piece of the body. A line that is too long becomes an error."""
     rest: list[bytes] = []
     size = 0
@@ -115,6 +115,7 @@ async def _lines_of(exchange: Exchange) -> AsyncIterator[list[bytes | Strandline
             whole = b"".join(rest) if size <= most else too_large(most)
             yield [whole, *(line if len(line) <= most else too_large(most) for line in others[:-1])]
             rest, size = [others[-1]], len(others[-1])
+        exchange.hold_only(min(size, most) + outcomes.size)
     if size:
         yield [b"".join(rest) if size <= most else too_large(most)]
 

@@ -1,34 +1,50 @@
-"""Who is asking, and whether they may. Every request comes through `Callers.admit`."""
+"""Who is asking, and whether they may. Every request that needs a scope comes through `Callers.identify`."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ..errors import Forbidden, Unauthorized
+from .sessions import Session, Sessions
 from .tokens import Access, Token, Tokens
 
+if TYPE_CHECKING:
+    from .exchange import Exchange
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 LOOK_SECONDS = 0.5
 """How old the knowledge of the file of tokens may be."""
 
 
 class Caller(Struct, frozen=True):
-    """Who is asking: the holder of a token, or anybody, where a server has no tokens."""
+    """Who is asking: the holder of a token, somebody unknown, or anybody, where a server has no tokens."""
 
     token: Token | None = None
+    session: Session | None = None
+    is_anybody: bool = False
 
     def allows(self, access: Access) -> bool:
         """Return whether the caller has a scope."""
-        return self.token is None or self.token.allows(access)
+        return self.is_anybody or (self.token is not None and self.token.allows(access))
+
+    def check(self, access: Access) -> None:
+        """Refuse a caller without a scope."""
+        if not self.allows(access):
+            raise Forbidden(
+                f"the token lacks the scope {access!r}", hint="use a token that has it, or ask for one"
+            )
 
     def may_see(self, log: str) -> bool:
         """Return whether there is such a log for the caller."""
-        return self.token is None or self.token.may_see(log)
+        return self.is_anybody or (self.token is not None and self.token.may_see(log))
 
     @property
     def tag(self) -> str | None:
@@ -36,7 +52,8 @@ class Caller(Struct, frozen=True):
         return None if self.token is None else self.token.tag
 
 
-ANYBODY = Caller()
+ANYBODY = Caller(is_anybody=True)
+UNKNOWN = Caller()
 
 
 class Callers:
@@ -44,21 +61,54 @@ class Callers:
 
     def __init__(self, tokens: Tokens | str | os.PathLike[str] | None) -> None:
         self.tokens = tokens if tokens is None or isinstance(tokens, Tokens) else Tokens(tokens)
+        self.sessions = Sessions()
+        self.before_asked = ANYBODY if self.tokens is None else UNKNOWN
         self._looked_at = -LOOK_SECONDS
         self._looking: asyncio.Task[None] | None = None
         self._stays: set[_Stay] = set()
         self._watching: asyncio.Task[None] | None = None
 
-    async def admit(self, authorization: bytes | None, access: Access | None) -> Caller:
-        """Return who is asking, if they may do what needs this scope. None means that everybody may."""
-        if self.tokens is None or access is None:
+    async def identify(self, exchange: Exchange) -> Caller:
+        """Return who is asking. `Unauthorized` if that is unknown, and the server has tokens."""
+        if self.tokens is None:
             return ANYBODY
-        caller = Caller(await self._token(self.tokens, authorization))
-        if not caller.allows(access):
-            raise Forbidden(
-                f"the token lacks the scope {access!r}", hint="use a token that has it, or ask for one"
+        authorization = exchange.header(b"authorization")
+        if authorization is None:
+            caller = await self.visitor(exchange)
+            if caller.session is not None:
+                check_origin_of_change(exchange, caller.session)
+                return caller
+        return await self.holder(authorization)
+
+    async def holder(self, authorization: bytes | None) -> Caller:
+        """Return who holds the token in a header `Authorization`."""
+        if self.tokens is None:
+            return ANYBODY
+        if authorization is None:
+            raise Unauthorized(
+                "the request brings no token", hint="send the header Authorization: Bearer TOKEN"
             )
-        return caller
+        scheme, _, secret = authorization.decode("latin-1").partition(" ")
+        return Caller(await self.token_of(secret.strip() if scheme.lower() == "bearer" else ""))
+
+    async def token_of(self, secret: str) -> Token:
+        """Return the token with a secret, or raise `Unauthorized`."""
+        await self._look()
+        token = None if self.tokens is None else self.tokens.find(secret)
+        if token is None:
+            raise _no_longer_valid()
+        return token
+
+    async def visitor(self, exchange: Exchange) -> Caller:
+        """Return who has a session in a browser, or a caller without one."""
+        secret = session_secret(exchange)
+        if secret is None or self.tokens is None:
+            return self.before_asked
+        await self._look()
+        session = self.sessions.find(secret)
+        if session is None or not self.tokens.is_valid(session.token):
+            return self.before_asked
+        return Caller(session.token, session)
 
     async def while_valid(self, caller: Caller, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
         """Yield pieces for a caller. Raise `Unauthorized` within a second of the end of the token, also in a wait."""
@@ -73,24 +123,12 @@ class Callers:
         finally:
             self._stays.discard(stay)
 
-    async def _token(self, tokens: Tokens, authorization: bytes | None) -> Token:
-        if authorization is None:
-            raise Unauthorized(
-                "the request brings no token", hint="send the header Authorization: Bearer TOKEN"
-            )
-        await self._look(tokens)
-        scheme, _, secret = authorization.decode("latin-1").partition(" ")
-        token = tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
-        if token is None:
-            raise _no_longer_valid()
-        return token
-
-    async def _look(self, tokens: Tokens) -> None:
+    async def _look(self) -> None:
         """Know the file as it was at most half a second ago. Reading it happens in a thread."""
-        if time.monotonic() - self._looked_at < LOOK_SECONDS:
+        if self.tokens is None or time.monotonic() - self._looked_at < LOOK_SECONDS:
             return
         if self._looking is None:
-            self._looking = asyncio.create_task(self._look_now(tokens))
+            self._looking = asyncio.create_task(self._look_now(self.tokens))
         await asyncio.shield(self._looking)
 
     async def _look_now(self, tokens: Tokens) -> None:
@@ -106,7 +144,7 @@ class Callers:
         try:
             while self._stays:
                 await asyncio.sleep(LOOK_SECONDS)
-                await self._look(tokens)
+                await self._look()
                 for stay in list(self._stays):
                     if stay.token is not None and not tokens.is_valid(stay.token):
                         stay.end()
@@ -142,6 +180,43 @@ class _Stay:
             raise
         finally:
             self._wait = None
+
+
+def check_origin_of_change(exchange: Exchange, session: Session) -> None:
+    """Refuse a change that comes with a cookie, but without what only our own pages know."""
+    if exchange.scope["method"] in SAFE_METHODS:
+        return
+    given = exchange.header(b"x-csrf-token") or b""
+    if not secrets.compare_digest(given, session.csrf.encode()):
+        raise Forbidden(
+            "the request comes from a browser, but not from a page of this server",
+            hint="send the header X-CSRF-Token, or a token in Authorization",
+        )
+
+
+def session_secret(exchange: Exchange) -> str | None:
+    """Return the secret of the session that a browser sends."""
+    return cookie(exchange, session_cookie(exchange))
+
+
+def cookie(exchange: Exchange, name: str) -> str | None:
+    """Return a cookie. Of several with that name none is right."""
+    pairs = (exchange.header(b"cookie") or b"").decode("latin-1").split(";")
+    values = [
+        value.strip() for key, _, value in (pair.partition("=") for pair in pairs) if key.strip() == name
+    ]
+    return values[0] if len(values) == 1 else None
+
+
+def session_cookie(exchange: Exchange) -> str:
+    """Return the name of the cookie. Cookies know no ports, so servers on one host have each their own."""
+    server = exchange.scope.get("server") or ("", 0)
+    return f"{'__Host-' if is_secure(exchange) and not exchange.root else ''}strandline-{server[1]}"
+
+
+def is_secure(exchange: Exchange) -> bool:
+    """Return whether the client speaks TLS."""
+    return bool(exchange.scope.get("scheme") == "https")
 
 
 def _no_longer_valid() -> Unauthorized:

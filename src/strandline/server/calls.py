@@ -34,7 +34,6 @@ from .bulk import append_lines
 from .conflicts import with_conflicts
 from .exchange import Answer, Exchange, Headers, Stream, encode
 from .formats import Asked, answer_events, error_line
-from .pages import start_page
 from .problem import AtField, ShuttingDown, raw_condition, raw_event
 
 _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -268,11 +267,6 @@ async def logs(exchange: Exchange) -> Answer:
     """List the logs that the token may see."""
     names = exchange.service.logs.names
     return Answer(encode({"logs": [name for name in names if exchange.caller.may_see(name)]}))
-
-
-async def start(exchange: Exchange) -> Answer:
-    """Show the start page."""
-    return start_page(exchange.scope.get("root_path", ""))
 
 
 async def metrics(exchange: Exchange) -> Answer:

@@ -24,8 +24,10 @@ from msgspec import Struct
 from ..aio import AsyncEventStore
 from ..errors import InvalidInput, PayloadTooLarge
 from ..subscription import AsyncSubscription
-from .callers import ANYBODY, Caller, Callers
+from .audit import Audit
+from .callers import Caller, Callers
 from .gate import Gate
+from .load import Load, Rate, neighbourhood
 from .logs import Logs
 from .metrics import Metrics
 from .packing import unpacked
@@ -41,6 +43,7 @@ Headers = list[tuple[bytes, bytes]]
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
+FORM = b"application/x-www-form-urlencoded"
 EVENT_STREAM = b"text/event-stream"
 NO_ROUTE = "none"
 """Stands in metrics for every path that is not the server's."""
@@ -87,6 +90,12 @@ class Limits(Struct, frozen=True):
     """What a body must bring on the average, after that time."""
     live_streams: int = 2_000
     """So many may be open at the same time."""
+    requests: int = 1_000
+    """So many requests may be under way. Live streams do not count."""
+    held_bytes: int = 1024 * 1024 * 1024
+    """So many bytes of bodies and answers may be in memory."""
+    form_bytes: int = 16 * 1024
+    """What somebody unknown may send."""
 
 
 class Exchange:
@@ -95,6 +104,8 @@ class Exchange:
     __slots__ = (
         "_first",
         "_headers",
+        "_held_bytes",
+        "_is_taken",
         "_receive",
         "_waits",
         "body",
@@ -104,6 +115,7 @@ class Exchange:
         "log",
         "parameters",
         "path",
+        "root",
         "route_path",
         "scope",
         "service",
@@ -118,10 +130,13 @@ class Exchange:
         self.route_path = NO_ROUTE
         self.parameters: Any = None
         self.body: Any = None
-        self.caller: Caller = ANYBODY
+        self.caller: Caller = service.callers.before_asked
+        self._is_taken = False
+        self._held_bytes = 0
         self.log = ""
         self.store: AsyncEventStore
-        self.docs = f"{scope.get('root_path', '')}/docs"
+        self.root: str = scope.get("root_path", "")
+        self.docs = f"{self.root}/docs"
         self._receive = receive
         self._waits = service.waits
         self._headers: dict[bytes, bytes] | None = None
@@ -148,6 +163,38 @@ class Exchange:
     def count_problem(self, error: Exception) -> None:
         """Count a problem that is answered."""
         self.service.metrics.problems[code_of(error)] += 1
+
+    def take(self) -> None:
+        """Count as one of the requests under way, whose number has a bound."""
+        self.service.load.take()
+        self._is_taken = True
+
+    def hold(self, size: int) -> None:
+        """Hold bytes, whose sum over all requests has a bound."""
+        self.service.load.hold(size)
+        self._held_bytes += size
+
+    def hold_only(self, size: int) -> None:
+        """Hold so many bytes instead of those so far."""
+        self.hold(size - self._held_bytes)
+
+    def release(self) -> None:
+        """Give back what was taken and held. A live stream does so when it begins."""
+        self.service.load.release(self._held_bytes, is_taken=self._is_taken)
+        self._is_taken, self._held_bytes = False, 0
+
+    def check_rate(self) -> None:
+        """Refuse a caller that sends too much: a holder of a token, or an address."""
+        rate = self.service.rate
+        if rate is not None:
+            token = self.caller.token
+            rate.check(neighbourhood(self.address) if token is None else token.id)
+
+    @property
+    def address(self) -> str:
+        """Where the request comes from."""
+        client = self.scope.get("client")
+        return client[0] if client else ""
 
     @property
     def is_head(self) -> bool:
@@ -190,16 +237,17 @@ class Exchange:
                 hint=f"send the header Content-Type: {allowed[0].decode()}",
             )
 
-    async def read_body(self) -> bytes:
+    async def read_body(self, most: int) -> bytes:
         """Return the whole body."""
-        self._check_announced_size()
+        self._check_announced_size(most)
         pieces: list[bytes] = []
         size = 0
         limits, began = self.limits, monotonic()
         async for piece in self.body_pieces():
             size += len(piece)
-            if size > limits.body_bytes:
-                raise too_large(limits.body_bytes)
+            if size > most:
+                raise too_large(most)
+            self.hold(len(piece))
             if monotonic() - began > limits.body_seconds + size / limits.body_bytes_per_second:
                 raise RequestTimeout("the body of the request came too slowly")
             pieces.append(piece)
@@ -246,20 +294,33 @@ class Exchange:
                 task.cancel()
             await asyncio.wait((calling, leaving, ending))
 
-    def _check_announced_size(self) -> None:
+    def _check_announced_size(self, most: int) -> None:
         announced = self.header(b"content-length")
-        if announced is not None and announced.isdigit() and int(announced) > self.limits.body_bytes:
-            raise too_large(self.limits.body_bytes)
+        if announced is not None and announced.isdigit() and int(announced[:20]) > most:
+            raise too_large(most)
 
 
 class Service:
     """Everything that the requests of one application share."""
 
-    def __init__(self, logs: Logs, gate: Gate, callers: Callers, limits: Limits, *, read_only: bool) -> None:
+    def __init__(
+        self,
+        logs: Logs,
+        gate: Gate,
+        callers: Callers,
+        limits: Limits,
+        *,
+        rate: Rate | None,
+        audit: Audit | None,
+        read_only: bool,
+    ) -> None:
         self.logs = logs
         self.gate = gate
         self.callers = callers
         self.limits = limits
+        self.load = Load(limits.requests, limits.held_bytes)
+        self.rate = rate
+        self.audit = audit
         self.read_only = read_only
         self.waits = Waits(limits.body_seconds)
         self.is_draining: bool = False

@@ -10,7 +10,7 @@ from .exchange import Answer, Headers
 
 _HEADERS: Headers = [
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),  # without it, the forms of our pages would have no origin
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
@@ -32,7 +32,7 @@ pre { overflow-x: auto; margin: 8px 0; padding: 12px; background: var(--code); b
 """
 
 
-def page(title: str, content: str, *, style: str = "") -> Answer:
+def page(title: str, content: str, *, style: str = "", has_form: bool = False, status: int = 200) -> Answer:
     """Return an HTML page with this content, which is HTML already."""
     looks = _STYLE + style
     text = (
@@ -41,26 +41,32 @@ def page(title: str, content: str, *, style: str = "") -> Answer:
         f"<title>{escape(title)}</title>\n<style>{looks}</style>\n</head>\n"
         f"<body>\n{content}\n</body>\n</html>\n"
     )
-    headers = [(b"content-security-policy", _policy(looks)), *_HEADERS]
-    return Answer(text.encode(), content_type=b"text/html; charset=utf-8", headers=headers)
+    headers = [(b"content-security-policy", _policy(looks, has_form=has_form)), *_HEADERS]
+    return Answer(text.encode(), status, b"text/html; charset=utf-8", headers)
 
 
-def _policy(style: str) -> bytes:
+def _policy(style: str, *, has_form: bool) -> bytes:
     """Return a policy that allows this style and nothing else."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest())
     return (
         b"default-src 'none'; style-src 'sha256-%b'; img-src 'self'; "
-        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'" % digest
+        b"base-uri 'none'; form-action %b; frame-ancestors 'none'"
+        % (digest, b"'self'" if has_form else b"'none'")
     )
 
 
-def start_page(root: str) -> Answer:
-    """Return the page at `/`."""
+def start_page(root: str, *, csrf: str | None = None) -> Answer:
+    """Return the page at `/`, with a button to log out for somebody who is logged in."""
     base = escape(root, quote=True)
+    button = (
+        f'<form method="post" action="{base}/logout">\n<input type="hidden" name="csrf" value="{csrf}">\n'
+        "<p><button>Log out</button></p>\n</form>\n"
+    )
     return page(
         "Strandline",
         "<main>\n<h1>Strandline</h1>\n<p>An event store in which the consistency boundary of a decision is a query.</p>\n<ul>\n"
         f'<li><a href="{base}/docs">The HTTP API</a></li>\n'
         f'<li><a href="{base}/openapi.json">Its OpenAPI description</a></li>\n'
-        f'<li><a href="{base}/v1/logs">The logs</a></li>\n</ul>\n</main>',
+        f'<li><a href="{base}/v1/logs">The logs</a></li>\n</ul>\n{"" if csrf is None else button}</main>',
+        has_form=csrf is not None,
     )

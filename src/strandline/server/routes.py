@@ -9,11 +9,12 @@ from typing import Any
 from msgspec import Struct
 
 from ..follow import FollowerStatus
-from . import answers, bodies, calls, describe, followers, manual
-from .exchange import JSON, NDJSON, Answer, Exchange, Stream
+from . import answers, bodies, calls, describe, followers, login, manual
+from .exchange import FORM, JSON, NDJSON, Answer, Exchange, Stream
 from .formats import CONTENT_TYPES
 from .tokens import Access
 
+_CHANGES = frozenset({"append", "follow", "manage", "admin"})
 Call = Callable[[Exchange], Awaitable[Answer | Stream]]
 
 
@@ -43,6 +44,11 @@ class Route(Struct, frozen=True):
     def is_of_log(self) -> bool:
         """Whether the request is about one log."""
         return "{log}" in self.segments
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it may change something."""
+        return self.access in _CHANGES and self.method != "GET"
 
     @property
     def summary(self) -> str:
@@ -184,7 +190,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         f"{FOLLOWER}/dead-letters",
-        "read",
+        "manage",
         followers.dead_letters,
         answer=answers.DeadLettersAnswer,
     ),
@@ -223,7 +229,28 @@ ROUTES: tuple[Route, ...] = (
         others=(409,),
     ),
     Route("GET", "/v1/logs", "metadata", calls.logs, answer=answers.LogsAnswer),
-    Route("GET", "/", None, calls.start, produces=("text/html",)),
+    Route("GET", "/", None, login.start, produces=("text/html",)),
+    Route("GET", "/login", None, login.login, produces=("text/html",)),
+    Route(
+        "POST",
+        "/login",
+        None,
+        login.log_in,
+        bodies.LoginBody,
+        body_types=(FORM,),
+        status=303,
+        produces=("text/html",),
+    ),
+    Route(
+        "POST",
+        "/logout",
+        None,
+        login.log_out,
+        bodies.LogoutBody,
+        body_types=(FORM,),
+        status=303,
+        produces=("text/html",),
+    ),
     Route("GET", "/docs", None, manual.docs, produces=("text/html",)),
     Route("GET", "/openapi.json", None, describe.openapi),
     Route("GET", "/metrics", "metrics", calls.metrics, produces=("text/plain",)),

@@ -12,6 +12,7 @@ from .exchange import EVENT_STREAM, SECURITY_HEADERS, Answer, Exchange, Headers,
 from .formats import farewell
 from .packing import WORTH_PACKING, Packer, accepted_coding, pack, packer
 
+LARGE_ANSWER = 64 * 1024
 _VARY = (b"vary", b"accept, accept-encoding")
 
 
@@ -29,7 +30,12 @@ async def send_answer(exchange: Exchange, answer: Answer, send: Send) -> None:
     if answer.status != 204:  # which has no content anyway
         headers.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if exchange.is_head else body})
+    if exchange.is_head:
+        body = b""
+    if len(body) > LARGE_ANSWER:  # to send more, even nothing, waits until the client has taken most of it
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        body = b""
+    await send({"type": "http.response.body", "body": body})
 
 
 async def send_stream(exchange: Exchange, stream: Stream, send: Send) -> None:

@@ -79,7 +79,8 @@ class Dcb:
         return answers
 
     async def _admit(self, authorization: bytes | None, access: Access) -> Caller:
-        caller = await self._service.callers.admit(authorization, access)
+        caller = await self._service.callers.holder(authorization)
+        caller.check(access)
         if self._service.is_draining:
             raise ShuttingDown("the server is shutting down")
         if self._service.read_only and access == "append":
