@@ -36,6 +36,7 @@ ERRORS = {
     "EventIdConflict",
     "FollowerFailed",
     "Forbidden",
+    "IdempotencyKeyReused",
     "InvalidEvent",
     "InvalidInput",
     "InvalidQuery",
@@ -166,6 +167,7 @@ def test_every_error_is_a_direct_child_with_its_row_of_the_table() -> None:
         ("NotFound", 404),
         ("Unauthorized", 401),
         ("Forbidden", 403),
+        ("IdempotencyKeyReused", 422),
         ("Unavailable", 503),
     ],
 )

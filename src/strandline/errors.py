@@ -3,6 +3,7 @@
     StrandlineError
     ├── AppendConditionFailed      a matching event is newer than the decision
     ├── EventIdConflict            an event id is already taken
+    ├── IdempotencyKeyReused       a command was done with this key, and with other arguments
     ├── InvalidInput (ValueError)
     │   ├── InvalidEvent
     │   ├── InvalidQuery
@@ -37,6 +38,7 @@ __all__ = [
     "EventIdConflict",
     "FollowerFailed",
     "Forbidden",
+    "IdempotencyKeyReused",
     "InvalidEvent",
     "InvalidInput",
     "InvalidQuery",
@@ -129,6 +131,18 @@ class EventIdConflict(StrandlineError):
     status = 409
     exit_code = 1
     hint = "give new events new ids; to repeat an append send exactly the same events again"
+
+
+class IdempotencyKeyReused(StrandlineError):
+    """A command was done with this idempotency key before, and with other arguments; nothing was written."""
+
+    code = "idempotency_key_reused"
+    status = 422
+    exit_code = 1
+    hint = (
+        "give each request a key of its own, with its caller in it: f'{customer}:{request}'. To repeat a request, pass"
+        " the same arguments again"
+    )
 
 
 class InvalidInput(StrandlineError, ValueError):

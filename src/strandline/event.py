@@ -31,6 +31,9 @@ from .speedups import native
 T = TypeVar("T")
 
 TRACKING = "$tracking"  # the name in the metadata under which a log keeps what an append tracked
+ARGUMENTS = (
+    "$arguments"  # the same of the arguments of the command that wrote an event with an idempotency key
+)
 _MARK = b'"$tracking"'
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -209,9 +212,16 @@ class Event(_Data):
         """The same event (same id) with more metadata."""
         return self._copy(metadata={**self.metadata, **check_metadata(metadata)}) if metadata else self
 
-    def with_key(self, key: str) -> Event:
-        """The same event (same id) with the idempotency key of its append."""
-        return self._copy(key=check_key(key, InvalidEvent))
+    def with_key(self, key: str, arguments: str = "") -> Event:
+        """The same event (same id) with the idempotency key of its append, and a fingerprint of its command's arguments."""
+        metadata = {**self.metadata, ARGUMENTS: arguments} if arguments else self.metadata
+        return self._copy(key=check_key(key, InvalidEvent), metadata=metadata)
+
+    def without_arguments(self) -> Event:
+        """The same event (same id) without the fingerprint of its command's arguments."""
+        if ARGUMENTS not in self.metadata:
+            return self
+        return self._copy(metadata={name: text for name, text in self.metadata.items() if name != ARGUMENTS})
 
     def with_tracking(self, source: str, position: int) -> Event:
         """The same event (same id) as a log keeps it if its append tracks a source."""
@@ -268,8 +278,9 @@ class Event(_Data):
 
     def _copy(self, **changes: object) -> Event:
         twin = object.__new__(Event)
+        put = object.__setattr__
         for name in Event.__slots__:
-            object.__setattr__(twin, name, changes.get(name, getattr(self, name)))
+            put(twin, name, changes[name] if name in changes else getattr(self, name))
         return twin
 
     def _fields(self) -> dict[str, Any]:
@@ -364,7 +375,28 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
         """The event's metadata."""
         decoded = self._decoded_metadata()
         decoded.pop(TRACKING, None)
+        decoded.pop(ARGUMENTS, None)
         return decoded
+
+    @property
+    def arguments(self) -> str:
+        """The fingerprint of the arguments of the command that wrote it, if that had an idempotency key."""
+        is_there = self.raw_metadata is not None and ARGUMENTS.encode() in self.raw_metadata
+        return self._decoded_metadata().get(ARGUMENTS, "") if is_there else ""
+
+    def as_written(self) -> Event:
+        """The event that was written, with its present tags."""
+        values = (
+            self.data,
+            self.key,
+            self.metadata,
+            self.raw_id,
+            self.stream,
+            self.subject,
+            self.tags,
+            self.type,
+        )
+        return restore_event(*values)
 
     @property
     def tracking(self) -> tuple[str, int] | None:
@@ -379,6 +411,10 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
             return check_tracking((source, int(position)))
         except (ValueError, AttributeError) as error:
             raise self._is_damaged("tracking", error) from error
+
+    def _own_metadata(self) -> dict[str, str]:
+        """The metadata without what the line has a field for."""
+        return {name: text for name, text in self._decoded_metadata().items() if name != TRACKING}
 
     def _decoded_metadata(self) -> dict[str, str]:
         try:
@@ -407,7 +443,7 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
         tracking = self.tracking
         fields = _key_field(self.key) | {
             "id": str(self.id),
-            "metadata": msgspec.Raw(self.raw_metadata or b"{}") if tracking is None else self.metadata,
+            "metadata": msgspec.Raw(self.raw_metadata or b"{}") if tracking is None else self._own_metadata(),
             "position": self.position,
             "recorded_at": self.recorded_at,
             "stream": self.stream,

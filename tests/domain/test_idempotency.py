@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Generator, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from enrolment import Course, CourseDefined, CourseFull, CourseId, Student, StudentSubscribed, enroll
@@ -14,14 +18,17 @@ from places import Place
 from strandline import (
     Event,
     EventStore,
+    IdempotencyKeyReused,
     InvalidInput,
     Query,
     QueryItem,
     SequencedEvent,
     command,
+    connect,
 )
+from strandline.domain.command import fingerprint_of
 from strandline.engine.maintenance import check_log
-from strandline.testing import violations
+from strandline.testing import given, interfering, violations
 
 KEY = "enrolment.enroll:k1"
 
@@ -183,3 +190,105 @@ def test_bad_keys_are_refused_when_they_are_given(key: Any) -> None:
 def test_bad_attempts_are_refused_when_they_are_given(attempts: Any) -> None:
     with pytest.raises(InvalidInput, match="attempts"):
         enroll.with_options(attempts=attempts)
+
+
+def test_a_repeat_has_the_events_that_were_written(store: EventStore) -> None:
+    once = enroll.with_options(idempotency_key="k1", metadata={"user": "ada"})
+    first = store.execute(once, Student("s1"), Course("c1"))
+    again = store.execute(once, Student("s1"), Course("c1"))
+    for done in (first, again):
+        (event,) = done.events
+        assert event.decode(StudentSubscribed).student == "s1"
+        assert (event.metadata, event.tags) == ({"user": "ada"}, ("course:c1", "student:s1"))
+    assert first.events == again.events
+    assert (first.head, again.head) == (1, 2)
+
+
+def test_what_came_of_a_decision_says_what_it_saw_and_where_its_events_are(store: EventStore) -> None:
+    done = store.execute(enroll, Student("s1"), Course("c1"))
+    assert ([event.type for event in done.events], done.head, done.stream) == (["StudentSubscribed"], 1, None)
+    decided = store.decide("s", lambda _: [Event("A", {}), Event("B", {})])
+    assert ([event.type for event in decided.events], decided.head, decided.stream) == (["A", "B"], 2, "s")
+    nothing = store.decide("s", lambda _: [])
+    assert (nothing.events, nothing.head, nothing.stream) == ((), 4, None)
+    event = Event("C", {}, tags=["x", "y"], stream="t")
+    assert store.decide(Query.tag("x"), lambda _: [event]).stream == "t"
+    assert store.decide(Query.tag("y"), lambda _: [event]).events == (event,)  # a repeat, by its id
+
+
+def test_other_arguments_under_the_same_key_are_refused(store: EventStore) -> None:
+    once = sell.with_options(idempotency_key="k1")
+    first = store.execute(once, Course("c1"), 1)
+    for arguments in ((Course("c2"), 1), (Course("c1"), 2)):
+        with pytest.raises(IdempotencyKeyReused) as refused:
+            store.execute(once, *arguments)
+        assert str(refused.value) == (
+            "test_idempotency.sell was done with the key 'k1' and other arguments, at position 2"
+        )
+        assert (refused.value.status, refused.value.retry) == (422, "no")
+    assert store.head() == first.last
+    assert store.execute(once, course="c1", seats=1).duplicate  # type: ignore[arg-type]
+    other_key = sell.with_options(idempotency_key="k2")
+    assert not store.execute(other_key, Course("c2"), 0).duplicate
+
+
+def test_a_twin_with_other_arguments_that_was_faster_is_found_by_the_append(store: EventStore) -> None:
+    once = sell.with_options(idempotency_key="k1")
+    store.append(CourseDefined(course=CourseId("c2"), capacity=1))
+    with interfering(store, lambda: store.execute(once, Course("c2"), 1)) as rivals:
+        with pytest.raises(IdempotencyKeyReused):
+            store.execute(once, Course("c1"), 1)
+        assert rivals.used == 1
+    assert store.head() == 3
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        1,
+        1.5,
+        "a",
+        None,
+        True,
+        b"x",
+        UUID(int=1),
+        Decimal("1.10"),
+        {"b": 1, "a": [2]},
+        {"x", "y", "z"},
+        object(),
+    ],
+)
+def test_a_fingerprint_is_the_same_for_the_same_arguments(value: Any) -> None:
+    one, other = fingerprint_of([Course("c1"), value]), fingerprint_of([Course("c1"), copy.deepcopy(value)])
+    assert one == other != fingerprint_of([Course("c2"), value])
+
+
+def test_a_fingerprint_is_the_same_in_every_process() -> None:
+    arguments: list[Any] = [Course("c1"), [Course("c2")], {"a", "b", "c"}, datetime(2026, 1, 1, tzinfo=UTC)]
+    assert fingerprint_of(arguments) == "5764b1546f9537d83eb018f40feb4121"
+
+
+def test_the_fingerprint_is_no_metadata_and_goes_with_the_event(store: EventStore) -> None:
+    store.execute(sell.with_options(idempotency_key="k1"), Course("c1"), 1)
+    (event,) = store.read(Query.types(StudentSubscribed))
+    assert event.metadata == {}
+    assert len(event.arguments) == 32
+    twin = SequencedEvent.from_json(event.to_json())
+    assert (twin, twin.arguments, twin.metadata) == (event, event.arguments, {})
+    with connect("memory:") as copied:
+        copied.append([Event.from_json(each.to_json()) for each in store.read()])
+        assert copied.execute(sell.with_options(idempotency_key="k1"), Course("c1"), 1).duplicate
+        with pytest.raises(IdempotencyKeyReused):
+            copied.execute(sell.with_options(idempotency_key="k1"), Course("c2"), 1)
+
+
+def test_an_event_of_an_older_log_has_no_fingerprint(store: EventStore) -> None:
+    store.append(StudentSubscribed(student="s1", course="c1").to_event().with_key(KEY))  # type: ignore[arg-type]
+    done = store.execute(enroll.with_options(idempotency_key="k1"), Student("s2"), Course("c1"))
+    assert done.duplicate
+
+
+def test_a_story_shows_events_without_fingerprints() -> None:
+    defined = CourseDefined(course=CourseId("c1"), capacity=1)
+    decision = given(defined).when(sell.with_options(idempotency_key="k1"), Course("c1"), 1)
+    assert [event.metadata for event in decision.events] == [{}]

@@ -27,6 +27,7 @@ def append_of(
     members: list[Member],
     decided: list[Event | DomainEvent],
     once: Query | None,
+    arguments: str = "",
 ) -> ToAppend:
     """What a command appends, if it decided on these events; `once` has those of an earlier execution."""
     if native is not None and once is None and not command.commutative and command.options.metadata is None:
@@ -34,7 +35,7 @@ def append_of(
         if usual is not None:
             return *usual, ()
     refuse_other_classes(members, decided)
-    written = _to_write(decided, command)
+    written = _to_write(decided, command, arguments)
     events = [event for event, _ in written]
     request = AppendRequest(events, condition_of(command, members), unless_exists=once)
     return request, written, without_tags([member.item for member in members], events)
@@ -61,10 +62,12 @@ def condition_of(command: Command[Any, Any], members: list[Member]) -> AppendCon
     return nothing_newer([(Query.of(QueryItem(types, tags)), head) for tags, head in sorted(keys)])
 
 
-def _to_write(decided: Sequence[Event | DomainEvent], command: Command[Any, Any]) -> list[Written]:
+def _to_write(
+    decided: Sequence[Event | DomainEvent], command: Command[Any, Any], arguments: str
+) -> list[Written]:
     metadata, key = command.options.metadata or None, command.key
     written = [_one_to_write(event, metadata) for event in decided]
-    return written if key is None else [(event.with_key(key), read) for event, read in written]
+    return written if key is None else [(event.with_key(key, arguments), read) for event, read in written]
 
 
 def _one_to_write(event: Event | DomainEvent, metadata: Mapping[str, str] | None) -> Written:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import hashlib
 import inspect
 import typing
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -35,10 +36,22 @@ NOW = datetime.min.replace(tzinfo=UTC)
 
 
 class Executed(AppendResult, Generic[R], frozen=True):
-    """What came of a command: where its events are, the value that it returned, and how often it decided."""
+    """What came of a command: where its events are, the value that it returned, and how often it decided.
+
+    `events` are the events that were written, also if this is a repeat, so that you can give the same answer again:
+    `done.events[0].decode(InvoicePaid)`. `head` is the position up to which the log was read for the decision.
+    """
 
     value: R | None = None
     attempts: int = 1
+    events: tuple[Event, ...] = ()
+    head: int = 0
+
+    @property
+    def stream(self) -> str | None:
+        """The stream of the events, if all are in one."""
+        streams = {event.stream for event in self.events}
+        return streams.pop() if len(streams) == 1 else None
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -94,8 +107,8 @@ class Command(Generic[P, R]):
     ) -> Command[P, R]:
         """The same command with other options; those that are not given stay as they are.
 
-        A command with an `idempotency_key` is done once: again it decides and writes nothing, and the result
-        is that of the first time. It gives up after so many `attempts`; its events get the `metadata`.
+        A command with an `idempotency_key` is done once: again with the same arguments it decides and writes nothing, and the
+        result is that of the first time. With others it is `IdempotencyKeyReused`. It gives up after so many `attempts`; its events get the `metadata`.
         """
         known = self.options
         if idempotency_key is not None:
@@ -182,6 +195,10 @@ class Bound:
         asks_for_time = any(arguments[place] is NOW for place in places)
         return cls(command, arguments, projections, places, asks_for_time=asks_for_time)
 
+    def fingerprint(self) -> str:
+        """Return what tells these arguments from others: the same in every process."""
+        return fingerprint_of(self._arguments)
+
     def decide(
         self, states: Iterable[Projection], now: datetime | None
     ) -> tuple[list[Event | DomainEvent], Any]:
@@ -198,6 +215,26 @@ class Bound:
 
     def _call(self, values: list[Any]) -> tuple[list[Event | DomainEvent], Any]:
         return collected(self.command.name, self.command._signature.call(values))
+
+
+def fingerprint_of(arguments: Sequence[Any]) -> str:
+    """Return a hash of the arguments of a command, nothing if they have no form. What JSON has not counts by its type."""
+    try:
+        encoded = _IN_ORDER.encode(arguments)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return ""
+    return hashlib.sha256(encoded).hexdigest()[:32]
+
+
+def _form_of(value: Any) -> Any:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, Projection):
+        return [type(value).__qualname__, *map(str, value._key())]
+    return type(value).__qualname__
+
+
+_IN_ORDER = msgspec.json.Encoder(enc_hook=_form_of, order="deterministic")
 
 
 @overload

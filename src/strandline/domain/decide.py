@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from ..append import AppendResult
 from ..engine import Page
-from ..errors import AppendConditionFailed, EventIdConflict, InvalidInput
+from ..errors import AppendConditionFailed, EventIdConflict, IdempotencyKeyReused, InvalidInput
+from ..event import SequencedEvent
 from ..query import Query, QueryItem
 from ..tag_id import IdValue
 from .appending import append_of
@@ -96,7 +97,9 @@ class _Execution:
             except (AppendConditionFailed, EventIdConflict, InvalidInput):
                 pass
             else:
-                if decided.on_accepted is not None and not result.duplicate:
+                if result.duplicate:
+                    return (yield from decided.repeated(result, 1))
+                if decided.on_accepted is not None:
                     yield from decided.on_accepted(result)
                 return decided.executed(result, 1)
         attempts = self._command.options.attempts
@@ -164,8 +167,11 @@ class _Execution:
             # After the read: a twin that the read has seen is found here, and not taken for somebody else.
             done: Page = yield ReadEvents(self._once)
             if done.events:
+                self._check_repeat(done.events)
                 first, last = done.events[0].position, done.events[-1].position
-                return Decided(None, None, AppendResult(first, last, last - first + 1, duplicate=True))
+                result = AppendResult(first, last, last - first + 1, duplicate=True)
+                events = tuple([event.as_written() for event in done.events])
+                return Decided(None, None, result, head=done.head, events=events)
         now = (yield AskTime()) if self._bound.asks_for_time else None
         return self._decide(members, states, now)
 
@@ -173,11 +179,23 @@ class _Execution:
         decided, value = self._bound.decide(states, now)
         if not decided:
             return Decided.nothing(value, max(member.head for member in members))
-        request, written, told = append_of(self._command, members, decided, self._once)
+        arguments = "" if self._once is None else self._bound.fingerprint()
+        request, written, told = append_of(self._command, members, decided, self._once, arguments)
+        head = max([member.head for member in members])
+        check = None if self._once is None else self._check_repeat
         if self._command.commutative or not self._cache.keeps_states:
-            return Decided(request, value, _NOT_YET, told)
+            return Decided(request, value, _NOT_YET, told, head=head, check_repeat=check)
 
         def advance(result: AppendResult) -> Steps[None]:
             yield from self._cache.advance(members, written, result.last)
 
-        return Decided(request, value, _NOT_YET, told, advance)
+        return Decided(request, value, _NOT_YET, told, advance, head=head, check_repeat=check)
+
+    def _check_repeat(self, events: Sequence[SequencedEvent]) -> None:
+        """Raise if the key of the command was used with other arguments. Older logs do not know with which."""
+        known = events[0].arguments
+        if known and known != self._bound.fingerprint():
+            raise IdempotencyKeyReused(
+                f"{self._command.name} was done with the key {self._command.options.idempotency_key!r:.80} and other"
+                f" arguments, at position {events[0].position}"
+            )

@@ -9,9 +9,12 @@ from typing import Any
 import msgspec
 
 from ..append import AppendRequest, AppendResult
+from ..engine import Page, Span
 from ..errors import AppendConditionFailed
+from ..event import Event, SequencedEvent
+from ..query import Query
 from .command import Executed
-from .steps import Append, Pause, Steps, TellMissingTags
+from .steps import Append, Pause, ReadEvents, Steps, TellMissingTags
 
 _GIVEN_UP = "others were faster each time: call it again, or allow more attempts"
 
@@ -26,6 +29,12 @@ class Decided(msgspec.Struct, frozen=True):
     result: AppendResult
     told: Sequence[TellMissingTags] = ()
     on_accepted: Callable[[AppendResult], Steps[None]] | None = None
+    head: int = 0
+    """The position up to which the log was read."""
+    events: tuple[Event, ...] = ()
+    """What was written before, if this is a repeat."""
+    check_repeat: Callable[[Sequence[SequencedEvent]], None] | None = None
+    """Raises if an earlier append with the same key was another one."""
 
     @property
     def is_append(self) -> bool:
@@ -35,12 +44,26 @@ class Decided(msgspec.Struct, frozen=True):
     @classmethod
     def nothing(cls, value: Any, head: int) -> Decided:
         """Nothing is to be written; the decision saw the log up to `head`."""
-        return cls(None, value, AppendResult(head, head, 0))
+        return cls(None, value, AppendResult(head, head, 0), head=head)
 
     def executed(self, result: AppendResult, attempts: int) -> Executed[Any]:
-        """What came of it in the end."""
-        value = None if result.duplicate else self.value
-        return Executed(result.first, result.last, result.count, result.duplicate, value, attempts)
+        """What came of it, if it was not done before."""
+        events = () if self.request is None else self.request.events
+        if self.check_repeat is not None:
+            events = tuple([event.without_arguments() for event in events])
+        return Executed(
+            result.first, result.last, result.count, False, self.value, attempts, events, self.head
+        )
+
+    def repeated(self, result: AppendResult, attempts: int) -> Steps[Executed[Any]]:
+        """What came of it, if it was done before: the events that were written then."""
+        events = self.events
+        if not events:
+            found: Page = yield ReadEvents(Query.all(), Span(result.first - 1, result.last))
+            if self.check_repeat is not None:
+                self.check_repeat(found.events)
+            events = tuple([event.as_written() for event in found.events])
+        return Executed(result.first, result.last, result.count, True, None, attempts, events, self.head)
 
 
 def until_accepted(
@@ -59,7 +82,9 @@ def until_accepted(
                     error.advise(_GIVEN_UP)
                 raise
         else:
-            if decided.on_accepted is not None and not result.duplicate:
+            if result.duplicate:
+                return (yield from decided.repeated(result, attempt))
+            if decided.on_accepted is not None:
                 yield from decided.on_accepted(result)
             return decided.executed(result, attempt)
         yield Pause(_jitter(attempt))

@@ -96,7 +96,7 @@ def decide(
         events = [_addressed(event, tag_with, destination) for event in decided]
         request = AppendRequest(events, AppendCondition(guarded, found.head))
         told = missing_tags.without_tags(scope.query.items, events)
-        return Decided(request, value, AppendResult(0, 0, 0), told)
+        return Decided(request, value, AppendResult(0, 0, 0), told, head=found.head)
 
     return until_accepted(once, check_attempts(attempts))
 

@@ -10,7 +10,7 @@ from ..callables import is_async
 from ..domain.command import Command, bind
 from ..domain.drive import drive, drive_async
 from ..domain.signature import WrongCall
-from ..errors import InvalidInput
+from ..errors import IdempotencyKeyReused, InvalidInput
 from ..event import SequencedEvent
 from ..names import MAX_NAME
 from .options import Handler, check_takes, go_on
@@ -57,6 +57,11 @@ class Automation:
             for index, call in enumerate(_calls(self._decide(event))):
                 try:
                     yield self._keyed(call, event, index)
+                except (
+                    IdempotencyKeyReused
+                ):  # what the event led to was done, and may come out otherwise today
+                    if isinstance(call, Call) and call.command.options.idempotency_key is not None:
+                        raise
                 except self._ignore:
                     continue
 

@@ -94,7 +94,8 @@ class Story:
                 value, is_repeat = executed.value, executed.duplicate
             except Exception as raised:  # noqa: BLE001  (whatever a command raises is its answer)
                 error = without_our_frames(raised)
-        events = [event for act in store.acts[len(story._acts) :] for event in act.request.events]
+        acts = store.acts[len(story._acts) :]
+        events = [event.without_arguments() for act in acts for event in act.request.events]
         outcome = Outcome(differences.call(command, args, kwargs), states, events, value, is_repeat, error)
         return Decision(story._going_on(tuple(store.acts), story._now), outcome)
 
