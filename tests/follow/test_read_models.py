@@ -200,7 +200,7 @@ def test_waiting_for_a_position(place: Place, store: EventStore) -> None:
         assert not outcome
         with pytest.raises(Unavailable, match="is not up to 1000000000, for the head of this log is 6"):
             reader.wait_for(10**9, timeout=600)
-    assert outcome == [6]
+    assert outcome[0] in {5, 6}  # nothing matches event 6: it may end before it has looked at it
 
 
 def test_the_same_for_asyncio(place: Place) -> None:

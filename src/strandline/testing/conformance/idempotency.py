@@ -107,7 +107,7 @@ class Idempotency:
         a, b = happened("A"), happened("B")
         store.append([happened(), a, b][1:])
         told = {
-            f"the id {a.id} is that of event 1, .* it has 1 events, that one 2": [a],
+            f"the id {a.id} is that of event 1, .* it has 1 event, that one 2": [a],
             f"event 1 of it has the id {b.id}, that of the other {a.id}": [b, a],
             "event 2 of it has other type and other tags": [a, Event("C", b.data, tags=["x"], id=b.id)],
             f"the id {b.id} is twice in this append": [b, b],
