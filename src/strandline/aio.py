@@ -48,6 +48,7 @@ from .follow.lease import LEASE_SECONDS
 from .follow.outbox import Publisher, follower_name, handler_of, options_of
 from .follow.worker import RunOptions
 from .inspection import NAMES
+from .lines import encode_lines
 from .query import Query
 from .reading import (
     ALL_IN_ONE_PAGE,
@@ -438,8 +439,9 @@ class AsyncRead(MayBeAwaited[SequencedEvent]):
 
     async def ndjson(self) -> AsyncIterator[bytes]:
         """See `Read.ndjson`."""
-        async for event in self:
-            yield event.to_line() + b"\n"
+        async for events in self.pages():
+            for line in encode_lines(events).splitlines(keepends=True):
+                yield line
 
 
 class AsyncAppends(MayBeAwaited[RecordedAppend]):

@@ -13,9 +13,10 @@ from uuid import UUID
 
 import msgspec
 
-from .codec import decode_data, encode_value
+from .codec import encode_value
 from .errors import CorruptLog, InvalidEvent, InvalidInput
 from .foreign import Accessor, TagAccessor, event_fields
+from .lines import data_of, encode_line, line_of
 from .names import (
     MAX_TAGS,
     RESERVED,
@@ -79,7 +80,7 @@ def to_microseconds(when: datetime) -> int:
 
 def from_microseconds(microseconds: int) -> datetime:
     """The instant, in UTC."""
-    return _EPOCH + timedelta(microseconds=microseconds)
+    return _EPOCH + timedelta(0, 0, microseconds)
 
 
 def join_tags(tags: Iterable[str]) -> str:
@@ -129,20 +130,8 @@ class _Data:
         return from_event(self)
 
     def _data_fields(self) -> dict[str, Any]:
-        # Embedded only if a reader of the line gets the same bytes back; a newline would split it.
-        data = self.data
-        if data and data.strip() == data and b"\n" not in data and b"\r" not in data:
-            try:
-                decode_data(data)
-                return {"data": msgspec.Raw(data)}
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                pass
-            except RecursionError as error:  # elsewhere it is JSON, and one event has one form
-                raise InvalidEvent(
-                    "the event's data is nested too deeply to be looked at here",
-                    hint="call this with fewer calls under way, or raise sys.setrecursionlimit",
-                ) from error
-        return {"data_base64": base64.b64encode(data).decode()}
+        data = data_of(self.data)
+        return {"data_base64": base64.b64encode(self.data).decode()} if data is None else {"data": data}
 
 
 class Event(_Data):
@@ -440,20 +429,7 @@ class SequencedEvent(_Data, msgspec.Struct, frozen=True, gc=False):
 
     def to_line(self) -> bytes:
         """`to_json` as bytes, without the newline."""
-        tracking = self.tracking
-        fields = _key_field(self.key) | {
-            "id": str(self.id),
-            "metadata": msgspec.Raw(self.raw_metadata or b"{}") if tracking is None else self._own_metadata(),
-            "position": self.position,
-            "recorded_at": self.recorded_at,
-            "stream": self.stream,
-            "subject": self.subject,
-            "tags": self.tags,
-            "type": self.type,
-        }
-        if tracking is not None:
-            fields["tracking"] = tracking
-        return encode_sorted(fields | self._data_fields())
+        return encode_line(line_of(self, str(self.id)))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> SequencedEvent:

@@ -14,6 +14,7 @@ from .engine.deadline import Deadline
 from .engine.lists import LIST_BYTES, bytes_of, in_lists
 from .errors import InvalidInput, InvalidQuery, MissingDependency, NotFound
 from .event import SequencedEvent
+from .lines import encode_lines
 from .names import check_flag
 from .query import Query
 
@@ -85,8 +86,8 @@ class Read:
 
     def ndjson(self) -> Iterator[bytes]:
         """The events as lines of JSON, newline included."""
-        for event in self:
-            yield event.to_line() + b"\n"
+        for events in self.pages():
+            yield from encode_lines(events).splitlines(keepends=True)
 
 
 def next_deadline(page: Page, deadline: Deadline, store: Readable) -> Deadline:

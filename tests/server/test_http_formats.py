@@ -117,7 +117,9 @@ def test_every_event_survives_its_row(events: list[Event]) -> None:
     with strandline.connect("memory:") as store:
         store.append(events)
         read = list(store.read())
-    for row, event in zip(rows_of(_csv([NAMES, *map(_row, read)])), read, strict=True):
+    for row, event in zip(
+        rows_of(_csv([NAMES, *(_row(event, str(event.id)) for event in read)])), read, strict=True
+    ):
         assert row["type"] in (event.type, f"'{event.type}")
         assert row["id"] == str(event.id)
         assert json.loads(row["tags"]) == [*event.tags]

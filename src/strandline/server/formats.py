@@ -17,12 +17,13 @@ from ..aio import AsyncEventStore, AsyncRead
 from ..codec import decode_data
 from ..errors import StrandlineError
 from ..event import SequencedEvent
+from ..lines import encode_event_lines, encode_lines, id_texts
 from ..query import Query
 from ..reading import require_arrow
 from .exchange import EVENT_STREAM, JSON, NDJSON, Answer, Exchange, Headers, Stream, encode
 from .live import error_message, live_stream
 from .packing import weight_of
-from .problem import encode_problem, raw_condition, raw_event
+from .problem import encode_problem, raw_condition
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -39,6 +40,8 @@ CONTENT_TYPES = {
 _BY_TYPE = {kind: form for form, kind in CONTENT_TYPES.items()}
 CONDITION_BYTES = 4_096
 """Proxies and clients often take no more than 8 KiB of headers."""
+LINES_AT_ONCE = 500
+"""So many events are encoded before other requests have their turn."""
 COLUMNS = ("position", "id", "type", "tags", "stream", "subject", "data", "metadata", "recorded_at")
 _FORMULA = ("=", "+", "-", "@", "'")
 _END_OF_ARROW = b"\xff\xff\xff\xff\0\0\0\0"
@@ -95,27 +98,26 @@ def preferred(accept: bytes | None) -> str:
 async def _page(store: AsyncEventStore, asked: Asked) -> bytes:
     most = asked.limit or PAGE_EVENTS
     read = await asked.read(store, most + 1)  # one more tells whether there is a next page
-    events: list[Raw] = []
-    size, last, is_full = 0, 0, False
-    async for event in read:
-        line = raw_event(event)
-        size += len(bytes(line))
-        is_full = len(events) == most
-        if is_full or (events and size > PAGE_BYTES):
-            break
-        events.append(line)
-        last = event.position
-    else:
-        return encode(_fields(read, events, None))
-    is_whole = is_full and asked.limit is not None
-    return encode(_fields(read, events, _next_page(asked, read.head, last), is_whole=is_whole))
+    lines: list[bytes] = []
+    size = last = 0
+    async for events in read.pages():
+        for event, line in zip(events, encode_lines(events).split(b"\n"), strict=False):
+            size += len(line)
+            is_full = len(lines) == most
+            if is_full or (lines and size > PAGE_BYTES):
+                next_page = _next_page(asked, read.head, last)
+                return _encode_page(read, lines, next_page, is_whole=is_full and asked.limit is not None)
+            lines.append(line)
+            last = event.position
+    return _encode_page(read, lines, None, is_whole=True)
 
 
-def _fields(
-    read: AsyncRead, events: list[Raw], next_page: dict[str, Any] | None, *, is_whole: bool = True
-) -> dict[str, Any]:
+def _encode_page(
+    read: AsyncRead, lines: list[bytes], next_page: dict[str, Any] | None, *, is_whole: bool
+) -> bytes:
+    events = Raw(b"[%b]" % b",".join(lines))
     condition = raw_condition(read.condition if is_whole else None)
-    return {"events": events, "head": read.head, "condition": condition, "next": next_page}
+    return encode({"events": events, "head": read.head, "condition": condition, "next": next_page})
 
 
 def _next_page(asked: Asked, head: int, last: int) -> dict[str, Any]:
@@ -133,7 +135,8 @@ async def _lines(read: AsyncRead, exchange: Exchange) -> AsyncGenerator[bytes]:
     """Yield a line per event, and an end or an error as the last line."""
     try:
         async for events in read.pages():
-            yield b"".join(map(_event_line, events))
+            for start in range(0, len(events), LINES_AT_ONCE):
+                yield encode_event_lines(events[start : start + LINES_AT_ONCE])
         end = {"end": {"head": read.head, "condition": raw_condition(read.condition)}}
         yield encode(end) + b"\n"
     except Exception as error:  # noqa: BLE001 - the last line says it
@@ -144,7 +147,9 @@ async def _rows(read: AsyncRead) -> AsyncGenerator[bytes]:
     """Yield the events as CSV (RFC 4180). An error cuts the answer off, for CSV has no other sign of it."""
     yield _csv([COLUMNS])
     async for events in read.pages():
-        yield _csv(map(_row, events))
+        for start in range(0, len(events), LINES_AT_ONCE):
+            some = events[start : start + LINES_AT_ONCE]
+            yield _csv(map(_row, some, id_texts(some)))
 
 
 def _csv(rows: Iterable[Iterable[object]]) -> bytes:
@@ -153,10 +158,10 @@ def _csv(rows: Iterable[Iterable[object]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _row(event: SequencedEvent) -> tuple[object, ...]:
+def _row(event: SequencedEvent, id: str) -> tuple[object, ...]:
     return (
         event.position,
-        event.id,
+        id,
         _cell(event.type),
         msgspec.json.encode(event.tags).decode(),
         _cell(event.stream),
@@ -210,10 +215,6 @@ def _condition_headers(read: AsyncRead) -> Headers:
     if len(condition) <= CONDITION_BYTES:
         return [*headers, (b"strandline-condition", condition)]
     return [*headers, (b"strandline-condition-too-long", b"%d" % len(condition))]
-
-
-def _event_line(event: SequencedEvent) -> bytes:
-    return b'{"event":%b}\n' % event.to_line()
 
 
 def error_line(error: Exception, exchange: Exchange) -> bytes:
