@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from bench.http_load import LOST, MODES, Target, load
+from bench.http_speed import CASES
 
 import strandline
 from strandline import EventStore
@@ -69,3 +70,12 @@ def test_the_command_prints_one_line_of_json(url: str) -> None:
     report = json.loads(ran.stdout)
     assert report["statuses"].keys() == {"201"}
     assert 0 < report["p50_ms"] <= report["p99_ms"] <= report["max_ms"]
+
+
+def test_the_speed_of_a_server_is_measured_in_every_case(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bench.http_speed", "--events", "300", "--import-events", "50"]
+    small = ["--connections", "2", "--seconds", "0.2", "--rounds", "1", "--directory", str(tmp_path)]
+    ran = subprocess.run(
+        [*command, *small], cwd=PROJECT, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert [line.split()[0] for line in ran.stdout.splitlines()] == list(CASES)

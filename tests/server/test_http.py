@@ -299,6 +299,7 @@ def test_many_appends_are_answered_line_by_line(everywhere: Client) -> None:
     assert [answer.get("status") for answer in answers] == [None, 422, 409, 422, 422, 413, None]
     assert (answers[0]["first"], answers[6]["first"], answers[6]["last"]) == (1, 2, 3)
     assert answers[4]["path"] == "$.events[0].tags[0]"
+    assert answers[5]["path"] == "$.events"
     assert answers[2]["conflict"]["position"] == 1
     assert everywhere.get("head").json == {"head": 3}
 

@@ -9,7 +9,7 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
@@ -26,6 +26,7 @@ from ..retag import Retag
 from .problem import AtField, wrong_shape
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
 Position = Annotated[int, Meta(ge=0, description="A position of the log, or 0.")]
 Limit = Annotated[int, Meta(ge=1, description="At most so many events.")]
 Format = Literal["json", "ndjson", "csv", "arrow", "sse"]
@@ -239,10 +240,10 @@ def decoder_of(kind: type[T]) -> Callable[[bytes], T]:
     return decoded
 
 
-def form_decoder_of(kind: type[T]) -> Callable[[bytes], T]:
+def form_decoder_of(kind: type[S]) -> Callable[[bytes], S]:
     """Return a function that decodes the body that a form in a page sends."""
 
-    def decoded(body: bytes) -> T:
+    def decoded(body: bytes) -> S:
         try:
             pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
         except ValueError as error:
@@ -252,9 +253,11 @@ def form_decoder_of(kind: type[T]) -> Callable[[bytes], T]:
     return decoded
 
 
-def parameters_of(kind: type[T], given: list[tuple[str, str]]) -> T:
+def parameters_of(kind: type[S], given: list[tuple[str, str]]) -> S:
     """Return the parameters of a request, or raise the 422 with the name of the parameter."""
-    repeatable = {field.name for field in msgspec.structs.fields(kind) if field.default_factory is list}  # type: ignore[arg-type]
+    if kind is NoParameters and not given:
+        return kind()
+    repeatable = _repeatable(kind)
     values: dict[str, Any] = {}
     for name, value in given:
         if name in repeatable:
@@ -269,6 +272,11 @@ def parameters_of(kind: type[T], given: list[tuple[str, str]]) -> T:
         problem = wrong_shape(error, hint=_JSON_HINT)
         problem.path = problem.path.replace("$.", "?", 1)
         raise problem from error
+
+
+@cache
+def _repeatable(kind: type[Struct]) -> frozenset[str]:
+    return frozenset(each.name for each in msgspec.structs.fields(kind) if each.default_factory is list)
 
 
 def checked_condition_of(body: CheckBody) -> AppendCondition:
@@ -374,7 +382,7 @@ def path_in_retag(body: RetagBody) -> str:
 
 def query_of_parameters(parameters: EventsParameters) -> Query:
     """Return the query that the parameters ask for: one item, or `query`."""
-    fields = {
+    fields: dict[str, Any] = {
         "types": parameters.type,
         "tags": parameters.tag,
         "exclude_types": parameters.exclude_type,
@@ -384,7 +392,10 @@ def query_of_parameters(parameters: EventsParameters) -> Query:
     }
     given = {name: value for name, value in fields.items() if value not in (None, [])}
     if parameters.query is None:
-        return Query.of(_built(QueryItem, given, {}, "?", _PARAMETERS))
+        try:
+            return Query.of(QueryItem(**given))
+        except InvalidInput as error:
+            raise _blame(error, QueryItem, given, {}, "?", _PARAMETERS) from error
     if given:
         reason = InvalidQuery("query stands alone", hint=f"leave out {', '.join(given)}, or query")
         raise AtField(reason, "?query")
@@ -412,16 +423,31 @@ def _part_of(body: PartBody, path: str) -> AppendCondition:
 
 
 def _item_of(body: ItemBody, path: str) -> QueryItem:
-    return _built(QueryItem, _given(body), {}, f"{path}.")
+    excluded = body.exclude_types or ()
+    try:
+        return QueryItem(body.types, body.tags, excluded, body.stream, body.subject, body.where, body.key)
+    except InvalidInput as error:
+        raise _blame(error, QueryItem, _given(body), {}, f"{path}.") from error
 
 
 def _event_of(body: EventBody, path: str) -> Event:
-    fields = _given(body)
-    data, key = _data_of(body, path), fields.pop("key", None)
-    for ignored in ("data", "data_base64", "position", "recorded_at", "tracking"):
-        fields.pop(ignored, None)
-    event = _built(lambda **given: Event(data=data, **given), fields, {"type": "T"}, f"{path}.")
-    return event if key is None else _at(f"{path}.key", lambda: event.with_key(key))
+    data = _data_of(body, path)
+    try:
+        event = Event(
+            body.type,
+            data,
+            tags=body.tags,
+            id=body.id,
+            metadata=body.metadata or None,
+            stream=body.stream,
+            subject=body.subject,
+        )
+    except InvalidInput as error:
+        given = {name: value for name, value in _given(body).items() if name in _OF_EVENT}
+        raise _blame(error, partial(Event, data=data), given, {"type": "T"}, f"{path}.") from error
+    if body.key is None:
+        return event
+    return _at(f"{path}.key", partial(event.with_key, body.key))
 
 
 def _data_of(body: EventBody, path: str) -> bytes:
@@ -457,23 +483,21 @@ def _at(path: str, make: Callable[[], T]) -> T:
         raise AtField(error, path) from error
 
 
-def _built(
-    make: Callable[..., T],
+def _blame(
+    error: InvalidInput,
+    make: Callable[..., object],
     given: Mapping[str, Any],
     rest: Mapping[str, Any],
     path: str,
     names: Mapping[str, str] | None = None,
-) -> T:
-    """Return `make(**given)`. If that fails, try each field alone to find the one to blame."""
-    try:
-        return make(**given)
-    except InvalidInput as error:
-        for name, value in given.items():
-            parameter = None if names is None else names.get(name, name)
-            field, cause = _blamed(make, rest, name, value) or ("", None)
-            if cause is not None:
-                raise AtField(cause, f"{path}{parameter or field}") from cause
-        raise AtField(error, path.rstrip(".")) from error
+) -> AtField:
+    """Return why `make(**given)` fails, with the path of the field to blame. It tries each field alone."""
+    for name, value in given.items():
+        parameter = None if names is None else names.get(name, name)
+        field, cause = _blamed(make, rest, name, value) or ("", None)
+        if cause is not None:
+            return AtField(cause, f"{path}{parameter or field}")
+    return AtField(error, path.rstrip("."))
 
 
 def _blamed(
@@ -492,5 +516,6 @@ def _blamed(
 _decode_query = decoder_of(QueryBody)
 _decode_where = decoder_of(dict[str, Any])
 _PARAMETERS = {"types": "type", "tags": "tag", "exclude_types": "exclude_type"}
+_OF_EVENT = frozenset({"type", "tags", "id", "metadata", "stream", "subject"})
 _EVENT = 'write {"type": "…", "data": {…}, "tags": ["…"]}'
 _CONDITION = 'write {"fail_if_events_match": {"items": […]}, "after": 0}, as a read answers it'

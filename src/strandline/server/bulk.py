@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 
-from ..append import AppendRequest
+from msgspec import Struct
+
+from ..append import AppendRequest, AppendResult
 from ..errors import AppendConditionFailed, InvalidInput, StrandlineError
-from .bodies import AppendBody, decoder_of, request_of
+from .bodies import AppendBody, at_append_field, decoder_of, request_of
 from .conflicts import with_conflicts
 from .exchange import Exchange, Gone, too_large
 from .formats import outcome_line
@@ -120,49 +122,59 @@ async def _lines_of(exchange: Exchange, outcomes: _Outcomes) -> AsyncIterator[li
         yield [b"".join(rest) if size <= most else too_large(most)]
 
 
+class _Asked(Struct, gc=False):
+    """A line that asks for an append."""
+
+    body: AppendBody
+    request: AppendRequest
+
+
 async def _append(
     exchange: Exchange, lines: list[bytes | StrandlineError], metadata: Mapping[str, str]
 ) -> bytes:
     """Append what the lines ask for in one transaction, and return the lines to answer."""
-    answers: list[object] = [_request(line, metadata) for line in lines]
-    wanted = [index for index, answer in enumerate(answers) if isinstance(answer, AppendRequest)]
-    requests = [answer for answer in answers if isinstance(answer, AppendRequest)]
-    outcomes = await _outcomes(exchange, requests)
-    for index, outcome in zip(wanted, outcomes, strict=True):
-        answers[index] = outcome
+    asked = [_asked(line, metadata) for line in lines]
+    outcomes = iter(await _outcomes(exchange, [each for each in asked if isinstance(each, _Asked)]))
+    answers = [next(outcomes) if isinstance(each, _Asked) else each for each in asked]
     _count(exchange, answers)
     return b"".join(outcome_line(answer, exchange) for answer in answers)
 
 
-def _count(exchange: Exchange, answers: list[object]) -> None:
+def _count(exchange: Exchange, answers: Sequence[object]) -> None:
     exchange.service.metrics.log(exchange.log).bulk_appends.add(len(answers))
     for answer in answers:
         exchange.count_append(answer)
 
 
-def _request(line: bytes | StrandlineError, metadata: Mapping[str, str]) -> AppendRequest | Exception:
+def _asked(line: bytes | StrandlineError, metadata: Mapping[str, str]) -> _Asked | Exception:
     if isinstance(line, StrandlineError):
         return line
     try:
-        return request_of(_decode(line), metadata)
+        body = _decode(line)
+        return _Asked(body, request_of(body, metadata))
     except Exception as error:  # noqa: BLE001 - a bad line is answered in its place
         return error
 
 
-async def _outcomes(exchange: Exchange, requests: list[AppendRequest]) -> list[object]:
-    if not requests:
+async def _outcomes(exchange: Exchange, asked: list[_Asked]) -> list[object]:
+    if not asked:
         return []
     try:
-        outcomes = await exchange.store.append_many(requests)
-        return [
-            await with_conflicts(exchange.store, outcome, request.condition)
-            if isinstance(outcome, AppendConditionFailed)
-            else outcome
-            for request, outcome in zip(requests, outcomes, strict=True)
-        ]
-    except InvalidInput as error:  # nothing is written: find the request that the store refuses
-        if len(requests) == 1:
-            return [error]
-        return [outcome for request in requests for outcome in await _outcomes(exchange, [request])]
+        outcomes = await exchange.store.append_many([each.request for each in asked])
+    except InvalidInput as error:  # nothing is written: find the one that the store refuses
+        if len(asked) == 1:
+            return [at_append_field(error, asked[0].body)]
+        half = len(asked) // 2
+        return [*await _outcomes(exchange, asked[:half]), *await _outcomes(exchange, asked[half:])]
     except StrandlineError as error:
-        return [error] * len(requests)
+        return [error] * len(asked)
+    return [
+        outcome if isinstance(outcome, AppendResult) else await _refusal(exchange, each, outcome)
+        for each, outcome in zip(asked, outcomes, strict=True)
+    ]
+
+
+async def _refusal(exchange: Exchange, asked: _Asked, outcome: StrandlineError) -> Exception:
+    if isinstance(outcome, AppendConditionFailed):
+        return await with_conflicts(exchange.store, outcome, asked.request.condition)
+    return at_append_field(outcome, asked.body) if isinstance(outcome, InvalidInput) else outcome

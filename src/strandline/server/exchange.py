@@ -13,6 +13,7 @@ from collections.abc import (
     MutableMapping,
 )
 from contextlib import contextmanager
+from functools import lru_cache
 from time import monotonic
 from types import TracebackType
 from typing import Any, TypeVar
@@ -45,6 +46,7 @@ JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
 FORM = b"application/x-www-form-urlencoded"
 EVENT_STREAM = b"text/event-stream"
+USUAL_PATH = 100
 NO_ROUTE = "none"
 """Stands in metrics for every path that is not the server's."""
 _SINGLE = frozenset({b"host", b"origin", b"authorization", b"content-type", b"content-length"})
@@ -397,7 +399,7 @@ def too_large(limit: int) -> PayloadTooLarge:
     )
 
 
-def path_segments(scope: Scope) -> list[str]:
+def path_segments(scope: Scope) -> tuple[str, ...]:
     """Return the parts of the path below the place where the application is mounted, decoded one by one.
 
     A slash at the end changes nothing.
@@ -405,6 +407,12 @@ def path_segments(scope: Scope) -> list[str]:
     path: str = scope["path"]
     raw: bytes | None = scope.get("raw_path")
     root: str = scope.get("root_path", "")
+    if len(path) > USUAL_PATH:
+        return _segments(path, raw, root)
+    return _remembered_segments(path, raw, root)
+
+
+def _segments(path: str, raw: bytes | None, root: str) -> tuple[str, ...]:
     is_below = bool(root) and (path == root or path.startswith(root.rstrip("/") + "/"))
     skipped = root.rstrip("/").count("/") if is_below else 0
     if raw is not None:
@@ -414,9 +422,12 @@ def path_segments(scope: Scope) -> list[str]:
     else:
         parts = path.split("/")
     if parts[0]:  # a path that does not begin with a slash
-        return ["", *parts]
+        return "", *parts
     parts = parts[1 + skipped :]
-    return parts[:-1] if parts and not parts[-1] else parts
+    return tuple(parts[:-1] if parts and not parts[-1] else parts)
+
+
+_remembered_segments = lru_cache(maxsize=1_000)(_segments)
 
 
 def encode(fields: Any) -> bytes:

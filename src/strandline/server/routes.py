@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import cleandoc
-from typing import Any
 
 from msgspec import Struct
 
@@ -43,7 +42,7 @@ class Route(Struct, frozen=True):
     @property
     def is_of_log(self) -> bool:
         """Whether the request is about one log."""
-        return "{log}" in self.segments
+        return "{log}" in self.path
 
     @property
     def is_change(self) -> bool:
@@ -260,42 +259,57 @@ ROUTES: tuple[Route, ...] = (
 
 
 class Table:
-    """Finds the routes of a path."""
+    """Finds the routes of a path: a tree with a branch for each segment."""
 
     def __init__(self, routes: tuple[Route, ...]) -> None:
-        self._by_length: dict[int, list[tuple[tuple[str, ...], dict[str, Route]]]] = {}
+        self._root = _Branch()
         for route in routes:
-            self._methods_of(route.segments)[route.method] = route
+            branch = self._root
+            for segment in route.segments:
+                branch = branch.next(segment)
+            branch.routes[route.method] = route
 
-    def find(self, segments: list[str]) -> tuple[dict[str, Route], dict[str, str]]:
+    def find(self, segments: Sequence[str]) -> tuple[dict[str, Route], dict[str, str]]:
         """Return the routes of a path by their methods, and the parameters in the path."""
-        for pattern, routes in self._by_length.get(len(segments), ()):
-            parameters = _match(pattern, segments)
-            if parameters is not None:
-                return routes, parameters
-        return {}, {}
+        parameters: dict[str, str] = {}
+        return _find(self._root, segments, 0, parameters), parameters
 
-    def _methods_of(self, segments: tuple[str, ...]) -> dict[str, Route]:
-        listed = self._by_length.setdefault(len(segments), [])
-        for pattern, routes in listed:
-            if pattern == segments:
-                return routes
-        added: dict[str, Route] = {}
-        listed.append((segments, added))
-        return added
+
+class _Branch:
+    __slots__ = ("branches", "name", "parameter", "routes")
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.routes: dict[str, Route] = {}
+        self.branches: dict[str, _Branch] = {}
+        self.parameter: _Branch | None = None
+
+    def next(self, segment: str) -> _Branch:
+        """Return the branch for a segment of a route's path. Those in braces stand for any text."""
+        if not segment.startswith("{"):
+            return self.branches.setdefault(segment, _Branch())
+        if self.parameter is None:
+            self.parameter = _Branch(segment[1:-1])
+        assert self.parameter.name == segment[1:-1]
+        return self.parameter
+
+
+def _find(
+    branch: _Branch, segments: Sequence[str], index: int, parameters: dict[str, str]
+) -> dict[str, Route]:
+    if index == len(segments):
+        return branch.routes
+    segment = segments[index]
+    known = branch.branches.get(segment)
+    routes = {} if known is None else _find(known, segments, index + 1, parameters)
+    if not routes and branch.parameter is not None:
+        routes = _find(branch.parameter, segments, index + 1, parameters)
+        if routes:
+            parameters[branch.parameter.name] = segment
+    return routes
 
 
 def allowed(routes: Mapping[str, Route]) -> str:
     """Return the methods of a path, as the header `Allow` lists them."""
     head = {"HEAD"} if "GET" in routes else set()
     return ", ".join(sorted({*routes, *head, "OPTIONS"}))
-
-
-def _match(pattern: tuple[str, ...], segments: list[str]) -> dict[str, str] | None:
-    parameters: dict[str, Any] = {}
-    for expected, segment in zip(pattern, segments, strict=True):
-        if expected.startswith("{"):
-            parameters[expected[1:-1]] = segment
-        elif expected != segment:
-            return None
-    return parameters
