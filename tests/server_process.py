@@ -32,6 +32,20 @@ class ServerProcess:
         assert self._process.wait(PATIENCE_SECONDS) == 0
         self._process.communicate(timeout=PATIENCE_SECONDS)
 
+    @property
+    def pid(self) -> int:
+        """The process that serves now."""
+        return self._process.pid
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let it do nothing meanwhile."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
     def start_again(self) -> None:
         """Start it at the same port."""
         self._process = self._start(int(str(self.place.url).rpartition(":")[2]))
