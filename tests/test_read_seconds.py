@@ -12,6 +12,7 @@ import strandline
 from places import Place
 from strandline import AsyncEventStore, Event, EventStore, InvalidInput, Query, QueryItem, Unavailable
 from strandline.engine import Page, Span
+from strandline.engine.postgres.search import Search
 from test_hazards_postgres import with_setting
 
 LIMIT = 0.3
@@ -146,6 +147,19 @@ def test_a_shorter_limit_of_the_session_counts(postgres: Place) -> None:
         assert store.engine.rows("show statement_timeout") == [("2s",)]
     with with_setting(postgres, "statement_timeout=9s").connect(read_seconds=5) as store:
         assert store.engine.rows("show statement_timeout") == [("5s",)]
+
+
+def test_to_open_a_log_has_no_limit(postgres: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a tiny limit would keep a store from being opened."""
+    head = Search.head
+
+    def head_slowly(search: Search) -> int:
+        search.rows("select pg_sleep(0.05)")
+        return head(search)
+
+    monkeypatch.setattr(Search, "head", head_slowly)
+    with postgres.connect(read_seconds=0.001) as store, pytest.raises(Unavailable):
+        store.head()
 
 
 def test_appends_have_no_limit(place: Place) -> None:

@@ -94,13 +94,14 @@ class PostgresEngine:
             connection = Connection(self._address, self._past)
             try:
                 prepare(connection, self._address, create=create)
+                self._known_head = Search(connection, self._sql).head()
+                connection.limit(read_seconds)  # now: to open a log may take longer
             except BaseException:
                 connection.close()
                 raise
             self._readers.add(connection)
             # A pooler needs to hear of the limit in each transaction, which reads that are sent together have not.
             self._can_await = connection.is_direct or read_seconds is None
-        self._known_head = self.head()
         self._notifier = Notifier(
             lambda: self._ask(self._notify)
         )  # last: a log that cannot be opened needs none

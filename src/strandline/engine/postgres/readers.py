@@ -29,7 +29,6 @@ class Readers:
 
     def add(self, connection: Connection) -> None:
         """Keep a connection that was made elsewhere."""
-        connection.limit(self._read_seconds)
         self.connections.add(connection)
         self.idle.put(connection)
 
@@ -40,8 +39,12 @@ class Readers:
         if found is not None or is_full:
             return found
         connection = Connection(self._address, self._past)
+        try:
+            connection.limit(self._read_seconds)
+        except BaseException:
+            connection.close()
+            raise
         self.connections.add(connection)
-        connection.limit(self._read_seconds)
         return connection
 
     def give_back(self, connection: Connection, *, is_wanted: bool) -> None:
