@@ -57,7 +57,7 @@ def append(target: EventStore, events: list[umadb.SequencedEvent], tracking: Tra
         result = None
     if result is None or result.duplicate:
         known = {each.event.uuid for each in events if is_known(target, each)}
-        again = []
+        again: list[Event] = []
         for each in events:
             again.append(translated(each, has_new_id=each.event.uuid in known))
             known.add(each.event.uuid)
