@@ -16,7 +16,7 @@ from itertools import groupby, islice
 import umadb
 
 import strandline
-from strandline import EventIdConflict, EventStore, InvalidInput, NotFound, TrackingConflict
+from strandline import Event, EventIdConflict, EventStore, InvalidInput, NotFound, TrackingConflict
 from strandline.server.grpc import event_from_umadb
 
 MANY, MOST = 1_000, 10_000
