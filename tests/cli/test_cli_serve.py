@@ -169,6 +169,28 @@ def test_it_speaks_tls_and_knows_the_holders_of_tokens(cli, certificate):
             call(port, "GET", "/healthz")  # in the clear
 
 
+def test_changes_are_audited_and_a_trusted_proxy_is_believed(tmp_path):
+    options = ("--port", "0", "--audit", "audit.ndjson", "--rate", "1000")
+    for proxy, address in (((), "127.0.0.1"), (("--trust-proxy", "127.0.0.1"), "203.0.113.9")):
+        with served("memory:", *options, *proxy) as (_, port):
+            event = {"events": [{"type": "T", "data": 1}]}
+            assert call(port, "POST", "/v1/logs/default/events", event)[0] == 201
+            with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+                headers = {"x-forwarded-for": "203.0.113.9", "content-type": "application/json"}
+                body = json.dumps({"positions": [1], "add": ["vip"]})
+                connection.request("POST", "/v1/logs/default/retags", body, headers)
+                assert connection.getresponse().status == 201
+        line = (tmp_path / "audit.ndjson").read_text().splitlines()[-1]
+        assert (json.loads(line)["what"], json.loads(line)["address"]) == ("retag", address)
+
+
+@pytest.mark.parametrize("option", [("--rate", "0"), ("--audit", "nowhere/audit"), ("--audit", "open")])
+def test_options_that_cannot_be_are_refused(cli, tmp_path, option):
+    (tmp_path / "open").touch(0o644)
+    done = cli("serve", "memory:", "--port", 0, *option)
+    assert (done.code, done.out) == (2, "")
+
+
 def test_a_read_only_server_refuses_changes(tmp_path):
     with served("memory:", "--port", "0", "--read-only") as (_, port):
         assert call(port, "POST", "/v1/logs/default/events", {"events": []})[0] == 403

@@ -110,7 +110,14 @@ def run(
     address = "memory:" if url == "memory:" else store_url(url)
     refuse_server(address, "serve")
     try:
-        from strandline.server.serve import Server, is_loopback, listen, rare_collections, tls_options
+        from strandline.server.serve import (
+            Server,
+            allow_many_connections,
+            is_loopback,
+            listen,
+            rare_collections,
+            tls_options,
+        )
     except ImportError as error:
         raise without_server(error) from error
     if not insecure and not is_loopback(host):
@@ -118,9 +125,12 @@ def run(
     holders = None if tokens is None else Tokens(tokens)
     tls = tls_options(tls_cert, tls_key)
     grpc_face = None if grpc_port is None else _imported_face()
+    allow_many_connections()
     listeners = listen(host, port)
     places = {"address": address_of(host, listeners[0].getsockname()[1], is_tls=bool(tls))}
     with contextlib.ExitStack() as stores:
+        for listener in listeners:
+            stores.enter_context(contextlib.closing(listener))
         opened = {name: stores.enter_context(strandline.connect(address, log=name)) for name in log}
         application = app(
             opened,

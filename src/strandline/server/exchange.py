@@ -53,6 +53,7 @@ _SINGLE = frozenset({b"host", b"origin", b"authorization", b"content-type", b"co
 SECURITY_HEADERS: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
+    (b"cross-origin-resource-policy", b"same-origin"),
 ]
 
 
@@ -417,7 +418,7 @@ def _segments(path: str, raw: bytes | None, root: str) -> tuple[str, ...]:
     skipped = root.rstrip("/").count("/") if is_below else 0
     if raw is not None:
         raw = raw.partition(b"?")[0]
-    if raw is not None and unquote_to_bytes(raw) == path.encode("utf-8", "surrogatepass"):
+    if raw is not None and _is_path(raw, path):
         parts = [unquote(part.decode("latin-1")) for part in raw.split(b"/")]
     else:
         parts = path.split("/")
@@ -428,6 +429,12 @@ def _segments(path: str, raw: bytes | None, root: str) -> tuple[str, ...]:
 
 
 _remembered_segments = lru_cache(maxsize=1_000)(_segments)
+
+
+def _is_path(raw: bytes, path: str) -> bool:
+    """Return whether a path is the same, decoded. Some servers replace what is not UTF-8."""
+    decoded = unquote_to_bytes(raw)
+    return decoded == path.encode("utf-8", "surrogatepass") or decoded.decode("utf-8", "replace") == path
 
 
 def encode(fields: Any) -> bytes:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 
 from ..errors import Forbidden
 
+_PLACE = re.compile(r"(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::\d{1,5})?")
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -29,7 +31,7 @@ class Gate:
 
     def _is_own(self, host: str, server: tuple[str, int | None] | None) -> bool:
         name = _name_of(host)
-        if name in self._allowed or "*" in self._allowed:
+        if name in self._allowed or (name and "*" in self._allowed):
             return True
         # A name in a foreign page's URL is never the bare address that the connection came to.
         return server is not None and name == server[0].lower()
@@ -54,7 +56,6 @@ def is_loopback(host: str) -> bool:
 
 
 def _name_of(place: str) -> str:
-    """Return the name in `name:port` or `[address]:port`."""
-    if place.startswith("["):
-        return place[1:].partition("]")[0]
-    return place.partition(":")[0]
+    """Return the name in `name:port` or `[address]:port`, or nothing if it is neither."""
+    found = _PLACE.fullmatch(place)
+    return "" if found is None else found[1] or found[2]

@@ -12,7 +12,6 @@ _HEADERS: Headers = [
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"same-origin"),  # without it, the forms of our pages would have no origin
     (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _STYLE = """
 :root { color-scheme: light dark; --accent: #0b6e5f; --ground: #fff; --text: #1a2421; --quiet: #5b6764;

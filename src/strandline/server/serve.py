@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import resource
 import signal
 import socket
 import ssl
@@ -24,6 +25,7 @@ __all__ = ["Server", "is_loopback", "listen", "rare_collections", "tls_options"]
 IDLE_SECONDS = 75
 DRAIN_SECONDS = 10.0
 _BACKLOG = 2048
+OPEN_FILES = 65_536
 _COLLECT_AFTER = (50_000, 20, 100)
 
 
@@ -136,6 +138,14 @@ def rare_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*usual)
         gc.unfreeze()
+
+
+def allow_many_connections() -> None:
+    """Let this process open as many files as the system allows: each connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def tls_options(cert: str | None, key: str | None) -> dict[str, str]:
