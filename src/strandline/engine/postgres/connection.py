@@ -270,6 +270,10 @@ class Connection:
         self._connection.close()
 
 
+LOOK_SECONDS = 1.0
+"""Who waits for an answer looks at the socket this often, whatever the event loop says."""
+
+
 class _Answers:
     """What a server answers, awaited."""
 
@@ -292,7 +296,12 @@ class _Answers:
 
     async def _wait(self) -> None:
         self._news = self._loop.create_future()
-        await self._news
+        # uvloop tells only once that a connection was reset, also if there is something to read before that.
+        timer = self._loop.call_later(LOOK_SECONDS, self._tell)
+        try:
+            await self._news
+        finally:
+            timer.cancel()
 
     async def next(self) -> list[PGresult]:
         """The results of the next question."""
