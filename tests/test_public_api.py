@@ -6,13 +6,14 @@ import inspect
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 import strandline
 from strandline import errors
 from strandline.follow import AsyncFollower, Follower
-from strandline.store import ConnectOptions
+from strandline.store import MACHINERY, ConnectOptions
 
 STORE = {
     "AppendCondition",
@@ -178,3 +179,26 @@ def test_errors_have_the_http_status_of_the_contract(name: str, status: int) -> 
 def test_builtin_errors_catch_what_they_should() -> None:
     assert issubclass(strandline.InvalidInput, ValueError)
     assert issubclass(strandline.MissingDependency, ImportError)
+
+
+def test_completion_shows_what_users_call_and_nothing_else() -> None:
+    for_users = METHODS | {
+        *("automation", "outbox", "tracked", "inspect", "max_data_bytes", "is_closed", "store"),
+    }
+    with strandline.connect("memory:") as store:
+        shown = {name for name in dir(store) if not name.startswith("_")}
+        assert shown >= METHODS
+        assert shown <= for_users
+        both = strandline.AsyncEventStore(store)
+        assert {name for name in dir(both) if not name.startswith("_")} <= for_users
+        assert all(hasattr(store, name) or hasattr(both, name) for name in MACHINERY)
+
+
+def test_a_store_that_is_not_open_yet_says_how_to_open_it() -> None:
+    opening: Any = strandline.connect_async("memory:")
+    with pytest.raises(
+        AttributeError, match=r"not open yet, so it has no 'append': write store = await connect_async"
+    ):
+        opening.append  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'apend'"):
+        opening.apend  # noqa: B018

@@ -65,6 +65,7 @@ from .reading import (
 )
 from .retag import Replacements
 from .store import (
+    MACHINERY,
     ConnectOptions,
     EventsToAppend,
     EventStore,
@@ -340,6 +341,10 @@ class AsyncEventStore:
     ) -> None:
         await self.close()
 
+    def __dir__(self) -> list[str]:
+        """Return what you may use. Completion shows nothing else."""
+        return [name for name in super().__dir__() if name not in MACHINERY]
+
     def __repr__(self) -> str:
         return f"<Async{repr(self.store)[1:]}"
 
@@ -495,6 +500,16 @@ class connect_async:  # noqa: N801  (reads as a function: `await connect_async(u
 
     def __await__(self) -> Generator[Any, None, AsyncEventStore]:
         return self._connect().__await__()
+
+    if not TYPE_CHECKING:  # type checkers say it themselves
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(AsyncEventStore, name):
+                raise AttributeError(
+                    f"the store is not open yet, so it has no {name!r}: write store = await connect_async(…),"
+                    " or async with connect_async(…) as store"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     async def __aenter__(self) -> AsyncEventStore:
         self._store = await self._connect()

@@ -85,6 +85,25 @@ from .retag import Replacements, Retag
 from .subscription import Subscription
 from .tag_id import IdValue
 
+MACHINERY = frozenset(
+    [
+        *(
+            "engine",
+            "sequencer",
+            "watch",
+            "leases",
+            "decisions",
+            "strict_tags",
+            "take",
+            "request",
+            "requests",
+        ),
+        *("check_usable", "check_writable", "retagging", "read_page", "appends_page", "leave_to_parent"),
+        *("transactions", "in_thread", "in_long_thread", "in_page_thread", "tail", "beside", "deadline"),
+    ]
+)
+"""What a store has for other modules of this library, and not for users."""
+
 _FORKED = "the store was opened before this process was forked"
 
 P = ParamSpec("P")
@@ -504,6 +523,10 @@ class EventStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __dir__(self) -> list[str]:
+        """Return what you may use. Completion shows nothing else."""
+        return [name for name in super().__dir__() if name not in MACHINERY]
 
     def __repr__(self) -> str:
         return f"<EventStore {self.engine.name}{' closed' if self.is_closed else ''}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -412,3 +413,21 @@ def test_users_need_neither_pytest_nor_hypothesis() -> None:
         "from strandline.testing import given, interfering, violations, ManualClock"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_refusal_that_nothing_looks_at_is_a_warning() -> None:
+    story = given(CourseDefined(course=CourseId("c1"), capacity=0))
+    with pytest.warns(UserWarning, match=r"was refused, and nothing looked at that: CourseFull"):
+        story.when(enroll, Student("s1"), Course("c1"))
+
+
+def test_a_refusal_that_is_looked_at_is_none(recwarn: pytest.WarningsRecorder) -> None:
+    story = given(CourseDefined(course=CourseId("c1"), capacity=0))
+    assert story.when(enroll, Student("s1"), Course("c1")).error is not None
+    story.when(enroll, Student("s1"), Course("c1")).then_raises(CourseFull)
+    with pytest.raises(CourseFull):
+        story.when(enroll, Student("s1"), Course("c1")).when(enroll, Student("s2"), Course("c1"))
+    with pytest.raises(AssertionError):
+        story.when(enroll, Student("s1"), Course("c1")).then_nothing()
+    gc.collect()
+    assert not recwarn.list

@@ -16,8 +16,6 @@ from ..query import Query
 from .command import Executed
 from .steps import Append, Pause, ReadEvents, Steps, TellMissingTags
 
-_GIVEN_UP = "others were faster each time: call it again, or allow more attempts"
-
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.002, 0.25
 
 
@@ -79,7 +77,7 @@ def until_accepted(
             error.attempts = attempt
             if attempt == attempts:
                 if error.hint == AppendConditionFailed.hint:
-                    error.advise(_GIVEN_UP)
+                    error.advise(_given_up(attempts))
                 raise
         else:
             if result.duplicate:
@@ -89,6 +87,14 @@ def until_accepted(
             return decided.executed(result, attempt)
         yield Pause(_jitter(attempt))
     raise AssertionError("there is one attempt at least")
+
+
+def _given_up(attempts: int) -> str:
+    times = "once" if attempts == 1 else f"{attempts} times"
+    return (
+        f"it was decided {times}, and others were faster each time: call it again, or allow more attempts:"
+        f" command.with_options(attempts={2 * attempts}), or store.decide(…, attempts={2 * attempts})"
+    )
 
 
 def _jitter(attempt: int) -> float:

@@ -11,6 +11,7 @@ store in memory, by the code that every store runs.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -145,10 +146,30 @@ class Decision(Story, Generic[R]):
     def __init__(self, after: Story, outcome: Outcome) -> None:
         super().__init__(after._acts, after._now, strict_tags=after._strict_tags)
         self._outcome = outcome
-        self.events = outcome.events
+        self._is_looked_at = outcome.error is None
         self.value: R | None = outcome.value
         self.duplicate = outcome.duplicate
-        self.error = outcome.error
+
+    @property
+    def events(self) -> list[Event]:
+        """The events that were decided on."""
+        self._is_looked_at = True
+        return self._outcome.events
+
+    @property
+    def error(self) -> Exception | None:
+        """What the command raised."""
+        self._is_looked_at = True
+        return self._outcome.error
+
+    def __del__(self) -> None:
+        if not getattr(self, "_is_looked_at", True):
+            warnings.warn(
+                f"{self._outcome.call} was refused, and nothing looked at that: {self._outcome.error!r};"
+                " say what you expect: .then(…), .then_nothing() or .then_raises(…)",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def then(self, *events: AnyEvent) -> Self:
         """Expect these events and no others, in this order.
