@@ -161,6 +161,13 @@ def test_a_handler_that_no_event_reaches_is_told_where_the_class_is_made() -> No
         )
     ]
     assert told[0].filename == __file__
+    with pytest.warns(MissingTags, match="Lost.subscribed is never called") as asked:
+
+        @command
+        def take(seats: Lost) -> Iterator[Untagged]:
+            yield Untagged(course=seats.id, student=StudentId("s1"))
+
+    assert [each.category for each in asked] == [MissingTags]
 
 
 def test_a_handler_of_events_that_add_their_tags_is_right(recwarn: pytest.WarningsRecorder) -> None:

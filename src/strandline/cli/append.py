@@ -24,7 +24,7 @@ EXAMPLE = """\
 strandline append school.db CourseDefined '{"course": "c1", "capacity": 30}' --tag course:c1
 strandline append school.db StudentSubscribed '{"student": "s1"}' --tag course:c1 --tag student:s1 \\
     --fail-if-type StudentSubscribed --fail-if-tag student:s1
-strandline read school.db | strandline append copy.db --ndjson -
+echo '{"type": "CourseClosed", "data": {}, "tags": ["course:c1"]}' | strandline append school.db --ndjson -
 echo '{"meta": {"kind": "OrderPlaced"}, "orderId": "o1"}' |
     strandline append school.db --ndjson - --type-from meta.kind --tag-from order=orderId"""
 

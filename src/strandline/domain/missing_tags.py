@@ -13,7 +13,14 @@ from .steps import TellMissingTags
 
 
 class MissingTags(UserWarning):
-    """An event carries none of the tags that its boundary is scoped by, or a handler takes events that never have them."""
+    """An event carries none of the tags that its boundary is scoped by, or a command depends on a handler of such events."""
+
+
+class UnreachedHandler(MissingTags, ResourceWarning):
+    """A projection has a handler of events without the tags of its key. Shown by pytest and `python -X dev`.
+
+    Such events can have their tags by hand, so only a command that depends on the projection warns always.
+    """
 
 
 def without_tags(boundary: Sequence[QueryItem], events: Sequence[Event]) -> list[TellMissingTags]:

@@ -8,7 +8,7 @@ import functools
 import inspect
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
@@ -17,6 +17,7 @@ from uuid import UUID
 
 from ..errors import InvalidInput
 from ..event import SequencedEvent
+from ..names import an
 from ..query import Query, QueryItem
 from ..tag_id import TagId
 from .annotations import (
@@ -36,7 +37,7 @@ from .clashes import refuse_clashes
 from .event import DomainEvent, quick_decoder, reader
 from .event_shape import FIELD, event_shape, without_colon
 from .handlers import Handler, handlers_of
-from .missing_tags import MissingTags
+from .missing_tags import UnreachedHandler
 from .usual import native
 
 if TYPE_CHECKING:
@@ -75,7 +76,10 @@ class Shape:
         for handler in handlers_of(cls, here):
             for event in handler.classes:
                 self._add_handler(cls, handler, event)
-        self._warn_of_unreached(cls)
+        self.unreached = [*self._unreached(cls)]
+        """What there is to say of handlers that no event reaches."""
+        for message in self.unreached:
+            warnings.warn(message, UnreachedHandler, stacklevel=callers())
         refuse_clashes(name_of(cls), (), self.tag_kinds)
         self._types = tuple(sorted(self.handlers))
         self._guarded = tuple(name for name in self._types if self.handlers[name][0].conflicts)
@@ -193,20 +197,18 @@ class Shape:
                 f"if it is the key, a kind of TagId: class {name_of(cls).rpartition('.')[2]}Id(TagId): ...",
             )
 
-    def _warn_of_unreached(self, cls: type[Projection]) -> None:
-        """Warn of a handler whose events have no field for an id of the key. Only tags given by hand lead to it."""
+    def _unreached(self, cls: type[Projection]) -> Iterator[str]:
+        """The handlers whose events have no field for an id of the key. Only tags given by hand lead to them."""
         for handler, event in self.handlers.values():
             if event.to_event is not DomainEvent.to_event:  # it may add tags
                 continue
             carried = {kind.prefix for kind in event_shape(event).tag_kinds}
             for name, kind in self.key:
                 if kind.prefix not in carried:
-                    warnings.warn(
+                    yield (
                         f"{name_of(cls)}.{handler.name} is never called: {event.__name__} has no field of the type"
-                        f" {kind.__name__}, so it has no tag of a {name_of(cls)}; write {name}: {kind.__name__} in"
-                        f" {event.__name__}, or leave the handler out",
-                        MissingTags,
-                        stacklevel=callers(),
+                        f" {kind.__name__}, so it has no tag of {an(name_of(cls))}; write {name}: {kind.__name__} in"
+                        f" {event.__name__}, or leave the handler out"
                     )
 
     def _add_handler(self, cls: type[Projection], handler: Handler, event: type[DomainEvent]) -> None:

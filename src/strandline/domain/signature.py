@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import typing
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
@@ -15,9 +16,21 @@ from ..errors import InvalidInput, InvalidQuery
 from ..event import Event, SequencedEvent
 from ..names import an, name_list
 from ..tag_id import TagId, as_ids, hint_of_twins, is_same_class
-from .annotations import Names, Unresolved, alternatives, bound_of, is_alias, meant, names_of, place, resolve
+from .annotations import (
+    Names,
+    Unresolved,
+    alternatives,
+    bound_of,
+    callers,
+    is_alias,
+    meant,
+    names_of,
+    place,
+    resolve,
+)
 from .boundary import refuse_clashes_of
 from .event import DomainEvent
+from .missing_tags import MissingTags
 from .projection import Projection, refuse_own_beginning
 from .shape import shape_of
 
@@ -170,6 +183,8 @@ class Signature:
             )
         for cls in projections:
             refuse_own_beginning(cls)
+            for message in shape_of(cls).unreached:
+                warnings.warn(message, MissingTags, stacklevel=callers())
             if not shape_of(cls).handlers:
                 raise InvalidInput(
                     f"{self._where} asks for {an(cls.__name__)}, which handles no event",
