@@ -314,7 +314,7 @@ def test_objects_of_the_package_are_taken_as_users_make_them() -> None:
         ({"data_base64": "eyJhIjogMX0="}, "not both"),
         ({"data": None, "data_base64": "§"}, "not Base64"),
         ({"data": None, "data_base64": 7}, "not Base64"),
-        ({"data": object()}, "not a JSON value"),
+        ({"data": object()}, "has no JSON form"),
         ({"data": float("nan")}, "NaN"),
         ({"data": "\ud800", "datacontenttype": "text/plain"}, "not valid text"),
     ],

@@ -247,7 +247,8 @@ def form_decoder_of(kind: type[S]) -> Callable[[bytes], S]:
         try:
             pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
         except ValueError as error:
-            raise AtField(InvalidInput(f"the body is not a form: {error}"), "$") from error
+            reason = InvalidInput(f"the body is not a form: {error}", hint="send name=value pairs in UTF-8")
+            raise AtField(reason, "$") from error
         return parameters_of(kind, pairs)
 
     return decoded
