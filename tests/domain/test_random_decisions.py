@@ -20,6 +20,7 @@ from strandline import (
     DomainEvent,
     EventStore,
     Executed,
+    IdempotencyKeyReused,
     Projection,
     SequencedEvent,
     TagId,
@@ -261,7 +262,7 @@ class Play:
         )
         try:
             executed = execute()
-        except (Refused, AppendConditionFailed):
+        except (Refused, AppendConditionFailed, IdempotencyKeyReused):
             return
         if not executed.duplicate:
             self._done.append((plan, executed))
