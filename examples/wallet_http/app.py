@@ -30,7 +30,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import strandline
-from strandline import AsyncEventStore, Command, DomainEvent, Executed, StrandlineError
+from strandline import AsyncEventStore, Command, DomainEvent, Executed, IdempotencyKeyReused, StrandlineError
 from wallet import (
     Deposited,
     InsufficientFunds,
@@ -224,6 +224,8 @@ async def malformed(request: Request, error: Exception) -> Response:
 async def failed(request: Request, error: Exception) -> Response:
     """Answer what the log says: 409 after too many conflicts, 503 if its database does not answer."""
     assert isinstance(error, StrandlineError)
+    if isinstance(error, IdempotencyKeyReused):
+        return problem(*REFUSALS[OtherOperation], str(error))
     return problem(400 if error.status == 422 else error.status, error.code, str(error))
 
 

@@ -194,7 +194,7 @@ def test_a_change_that_cannot_be_applied_is_not_passed_over(recorder: Recorder) 
 
 
 def test_a_change_that_is_no_json_is_refused(view: RosterInLog) -> None:
-    with pytest.raises(DataError, match="not a JSON value"):
+    with pytest.raises(DataError, match="has no JSON form"):
         view.record(Tracking("School", 1), object())
     assert view.max_tracking_id("School") is None
 

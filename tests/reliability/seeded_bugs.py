@@ -303,7 +303,7 @@ BUGS = (
     ),
     Bug(
         "`after` is ignored",
-        (Patch("engine/judge.py", "part.after, self._head()", "0, self._head()"),),
+        (Patch("engine/judge.py", "part.fail_if_events_match, part.after", "part.fail_if_events_match, 0"),),
         f"{HAZARDS}::test_o4_a_condition_does_not_touch_the_keys_that_its_events_do_not_have[sqlite]",
         is_native=False,
     ),
@@ -339,8 +339,8 @@ BUGS = (
         (
             Patch(
                 f"{SQLITE}/__init__.py",
-                "                with self._lock:\n                    self._check_open()\n                    return question(",
-                "                if True:\n                    self._check_open()\n                    return question(",
+                "                with self._lock:\n                    self._check_open()\n                    if not may_be_long",
+                "                if True:\n                    self._check_open()\n                    if not may_be_long",
             ),
         ),
         "tests/test_races.py::test_threads_that_race_decide_exactly[sqlite]",

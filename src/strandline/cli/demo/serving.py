@@ -105,6 +105,8 @@ class Traffic:
         states = Student(student), Course(course)
         query = states[0].query() | states[1].query()
         _, page = self._post(connection, "read", {"query": query.to_fields()})
+        if "events" not in page:
+            return True  # a refusal: the server is about to end
         for fields in page["events"]:
             event = SequencedEvent.from_json(json.dumps(fields))
             for state in states:
